@@ -1,0 +1,3 @@
+"""Steelyard: Kubernetes clusters, databases and delivery on bare metal, each asked for with a short claim."""
+
+__version__ = "0.1.0"

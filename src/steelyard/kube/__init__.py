@@ -1,0 +1,1 @@
+"""Kubernetes API machinery. Nothing in here knows a kind of ours."""

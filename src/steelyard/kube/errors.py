@@ -1,0 +1,213 @@
+"""The errors of the Kubernetes API, each a Status object for the wire and an exception for Python.
+
+The server raises them, the HTTP layer writes `error.status()` with `error.code`, and the client turns a Status it
+receives back into the same class (`from_status`), so that a reconciler catches `errors.NotFound` whichever transport
+it uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One thing wrong with a request: which field, what kind of wrong, in words."""
+
+    field: str
+    reason: str
+    message: str
+
+    def to_json(self) -> Object:
+        return {"reason": self.reason, "message": self.message, "field": self.field}
+
+
+class ApiError(Exception):
+    """Any answer that is not a success. Subclasses fix the HTTP code and the machine-readable reason."""
+
+    code: ClassVar[int] = 500
+    reason: ClassVar[str] = "InternalError"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str = "",
+        group: str = "",
+        name: str = "",
+        uid: str = "",
+        causes: Sequence[Cause] = (),
+        retry_after: int = 0,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.kind = kind
+        self.group = group
+        self.name = name
+        self.uid = uid
+        self.causes = tuple(causes)
+        self.retry_after = retry_after
+
+    def status(self) -> Object:
+        details: Object = {}
+        if self.name:
+            details["name"] = self.name
+        if self.group:
+            details["group"] = self.group
+        if self.kind:
+            details["kind"] = self.kind
+        if self.uid:
+            details["uid"] = self.uid
+        if self.causes:
+            details["causes"] = [cause.to_json() for cause in self.causes]
+        if self.retry_after:
+            details["retryAfterSeconds"] = self.retry_after
+        status: Object = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        if details:
+            status["details"] = details
+        status["code"] = self.code
+        return status
+
+
+class BadRequest(ApiError):
+    code, reason = 400, "BadRequest"
+
+
+class Unauthorized(ApiError):
+    code, reason = 401, "Unauthorized"
+
+
+class Forbidden(ApiError):
+    code, reason = 403, "Forbidden"
+
+
+class NotFound(ApiError):
+    code, reason = 404, "NotFound"
+
+
+class MethodNotAllowed(ApiError):
+    code, reason = 405, "MethodNotAllowed"
+
+
+class NotAcceptable(ApiError):
+    code, reason = 406, "NotAcceptable"
+
+
+class AlreadyExists(ApiError):
+    code, reason = 409, "AlreadyExists"
+
+
+class Conflict(ApiError):
+    code, reason = 409, "Conflict"
+
+
+class Expired(ApiError):
+    """The asked-for resourceVersion is no longer retained: list again."""
+
+    code, reason = 410, "Expired"
+
+
+class TooLarge(ApiError):
+    code, reason = 413, "RequestEntityTooLarge"
+
+
+class UnsupportedMediaType(ApiError):
+    code, reason = 415, "UnsupportedMediaType"
+
+
+class Invalid(ApiError):
+    code, reason = 422, "Invalid"
+
+
+class TooManyRequests(ApiError):
+    code, reason = 429, "TooManyRequests"
+
+
+class InternalError(ApiError):
+    code, reason = 500, "InternalError"
+
+
+class ServiceUnavailable(ApiError):
+    code, reason = 503, "ServiceUnavailable"
+
+
+class Timeout(ApiError):
+    code, reason = 504, "Timeout"
+
+
+_CLASSES: tuple[type[ApiError], ...] = (
+    BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable, AlreadyExists, Conflict, Expired,
+    TooLarge, UnsupportedMediaType, Invalid, TooManyRequests, InternalError, ServiceUnavailable, Timeout,
+)  # fmt: skip
+
+
+def from_status(status: Object, code: int = 0) -> ApiError:
+    """The exception for a Status received from a server; an unknown reason is classed by its HTTP code."""
+    reason = str(status.get("reason") or "")
+    code = int(status.get("code") or code)
+    found = next((cls for cls in _CLASSES if cls.reason == reason), None)
+    found = found or next((cls for cls in _CLASSES if cls.code == code), InternalError)
+    details = objects.mapping(status.get("details"))
+    causes = [
+        Cause(str(cause.get("field") or ""), str(cause.get("reason") or ""), str(cause.get("message") or ""))
+        for cause in map(objects.mapping, objects.sequence(details.get("causes")))
+    ]
+    return found(
+        str(status.get("message") or f"the server answered {code}"),
+        kind=str(details.get("kind") or ""),
+        group=str(details.get("group") or ""),
+        name=str(details.get("name") or ""),
+        uid=str(details.get("uid") or ""),
+        causes=causes,
+        retry_after=int(details.get("retryAfterSeconds") or 0),
+    )
+
+
+def not_found(group_resource: str, name: str) -> NotFound:
+    kind, _, group = group_resource.partition(".")
+    return NotFound(f'{group_resource} "{name}" not found', kind=kind, group=group, name=name)
+
+
+def already_exists(group_resource: str, name: str) -> AlreadyExists:
+    kind, _, group = group_resource.partition(".")
+    return AlreadyExists(f'{group_resource} "{name}" already exists', kind=kind, group=group, name=name)
+
+
+def conflict(group_resource: str, name: str, message: str) -> Conflict:
+    kind, _, group = group_resource.partition(".")
+    return Conflict(
+        f'Operation cannot be fulfilled on {group_resource} "{name}": {message}',
+        kind=kind,
+        group=group,
+        name=name,
+    )
+
+
+def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Invalid:
+    """As kube-apiserver words it: `Machine.cluster.x-k8s.io "a" is invalid: spec.version: Required value`.
+
+    Each cause's message is that of upstream's field error without the path ("Required value: must be set").
+    """
+    qualified = f"{kind}.{group}" if group else kind
+    listed = [f"{cause.field}: {cause.message}" for cause in causes]
+    text = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
+    return Invalid(f'{qualified} "{name}" is invalid: {text}', kind=kind, group=group, name=name, causes=causes)
+
+
+def of(error: Any) -> Object:
+    """The Status of any exception; one that is not an ApiError becomes an InternalError without its inner details."""
+    if isinstance(error, ApiError):
+        return error.status()
+    return InternalError("Internal error occurred: the server logged what went wrong").status()

@@ -1,0 +1,187 @@
+"""X.509 for API servers and clusters: authorities, serving and client certificates, all with ECDSA P-256 keys.
+
+ECDSA because an RSA-2048 key takes 50 ms to make on a small machine and a cluster needs six. Times are arguments, so
+that tests can make a certificate that has expired.
+"""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+CA_LIFETIME = datetime.timedelta(days=3650)
+LEAF_LIFETIME = datetime.timedelta(days=365)
+_CLOCK_SKEW = datetime.timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its private key, both PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+def new_private_key() -> bytes:
+    return _pem(ec.generate_private_key(ec.SECP256R1()))
+
+
+def public_key_of(private_key: bytes) -> bytes:
+    return (
+        _load_key(private_key)
+        .public_key()
+        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    )
+
+
+def new_authority(common_name: str, *, now: datetime.datetime, lifetime: datetime.timedelta = CA_LIFETIME) -> KeyPair:
+    """A self-signed certificate authority."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _name(common_name)
+    certificate = (
+        _builder(subject, subject, key.public_key(), now=now, lifetime=lifetime)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(common_name)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
+
+
+def issue_serving(
+    authority: KeyPair,
+    common_name: str,
+    hosts: Iterable[str],
+    *,
+    now: datetime.datetime,
+    lifetime: datetime.timedelta = LEAF_LIFETIME,
+) -> KeyPair:
+    """A server certificate valid for the given names and addresses."""
+    names = [_general_name(host) for host in dict.fromkeys(hosts)]
+    usage = [ExtendedKeyUsageOID.SERVER_AUTH]
+    return _issue(authority, _name(common_name), usage, names, now=now, lifetime=lifetime)
+
+
+def issue_client(
+    authority: KeyPair,
+    user: str,
+    groups: Sequence[str] = (),
+    *,
+    now: datetime.datetime,
+    lifetime: datetime.timedelta = LEAF_LIFETIME,
+) -> KeyPair:
+    """A client certificate; Kubernetes reads the user from its common name and the groups from its organisations."""
+    return _issue(authority, _name(user, groups), [ExtendedKeyUsageOID.CLIENT_AUTH], [], now=now, lifetime=lifetime)
+
+
+def subject_of(certificate: bytes) -> tuple[str, tuple[str, ...]]:
+    """Common name and organisations of a DER certificate."""
+    subject = x509.load_der_x509_certificate(certificate).subject
+    common_names = [str(value.value) for value in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    organisations = [str(value.value) for value in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    return (common_names[0] if common_names else ""), tuple(organisations)
+
+
+def expiry_of(certificate: bytes) -> datetime.datetime:
+    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+
+
+def key_hash(certificate: bytes) -> str:
+    """What kubeadm pins an authority by: `sha256:` and the digest of the certificate's public key info."""
+    public = x509.load_pem_x509_certificate(certificate).public_key()
+    digest = hashes.Hash(hashes.SHA256())
+    digest.update(public.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo))
+    return f"sha256:{digest.finalize().hex()}"
+
+
+def _issue(
+    authority: KeyPair,
+    subject: x509.Name,
+    usages: Sequence[x509.ObjectIdentifier],
+    names: Sequence[x509.GeneralName],
+    *,
+    now: datetime.datetime,
+    lifetime: datetime.timedelta,
+) -> KeyPair:
+    issuer = x509.load_pem_x509_certificate(authority.certificate)
+    issuer_key = _load_key(authority.key)
+    key = ec.generate_private_key(ec.SECP256R1())
+    builder = (
+        _builder(subject, issuer.subject, key.public_key(), now=now, lifetime=lifetime)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+    )
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    certificate = builder.sign(issuer_key, hashes.SHA256())
+    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _pem(key))
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    public_key: ec.EllipticCurvePublicKey,
+    *,
+    now: datetime.datetime,
+    lifetime: datetime.timedelta,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + lifetime)
+    )
+
+
+def _name(common_name: str, organisations: Sequence[str] = ()) -> x509.Name:
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organisation) for organisation in organisations]
+    return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=not signs_certificates,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _load_key(key: bytes) -> ec.EllipticCurvePrivateKey:
+    loaded = serialization.load_pem_private_key(key, password=None)
+    if not isinstance(loaded, ec.EllipticCurvePrivateKey):
+        raise TypeError("the private key is not an elliptic-curve key")
+    return loaded
+
+
+def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )

@@ -1,0 +1,1 @@
+"""What every reconciler stands on: informers, work queue, controllers, conditions, finalizers, events."""

@@ -1,0 +1,1 @@
+"""The Kubernetes REST API on top of the store: discovery, verbs, patches, apply, watch, admission, tables."""

@@ -1,0 +1,58 @@
+"""One API request after routing and authentication, and its answer: the border between the transports and the verbs.
+
+`http.py` makes a `Call` from an HTTP request, the in-process client makes one directly; both hand it to
+`Api.call` or `Api.watch`, so that admission, validation and authorisation are the same for everyone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from steelyard.kube.objects import Object
+
+Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
+PatchType = Literal["", "merge", "json", "strategic", "apply"]
+Representation = Literal["object", "table", "metadata"]
+
+SYSTEM_MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
+UNAUTHENTICATED = "system:unauthenticated"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+
+@dataclass(slots=True)
+class Call:
+    verb: Verb
+    group: str
+    version: str
+    plural: str
+    user: User
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    options: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The query parameters as Kubernetes names them: labelSelector, fieldManager, dryRun, propagationPolicy, …"""
+    body: Any = None
+    """The decoded body: an object, a JSON patch, DeleteOptions. The server may keep it; callers must not change it."""
+    patch_type: PatchType = ""
+    representation: Representation = "object"
+    """Asked for with the Accept header: the object, a Table for printing, or PartialObjectMetadata."""
+
+
+@dataclass(slots=True)
+class Reply:
+    """`raw` is the body's JSON where the server has it ready (straight from the store); else `body` is encoded."""
+
+    code: int
+    body: Object | None = None
+    raw: bytes | None = None
+    warnings: tuple[str, ...] = ()

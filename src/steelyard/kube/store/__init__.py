@@ -1,0 +1,1 @@
+"""Revisions on SQLite: an append-only log, the current state, watch, compaction."""
