@@ -1,0 +1,36 @@
+"""Names of the Cluster API resources, for clients, controllers and compositions."""
+
+from typing import Final
+
+from steelyard.kube.resources import Resource
+
+CORE_GROUP: Final = "cluster.x-k8s.io"
+BOOTSTRAP_GROUP: Final = "bootstrap.cluster.x-k8s.io"
+CONTROL_PLANE_GROUP: Final = "controlplane.cluster.x-k8s.io"
+INFRASTRUCTURE_GROUP: Final = "infrastructure.cluster.x-k8s.io"
+"""Where infrastructure providers put their kinds."""
+VERSION: Final = "v1beta2"
+
+CLUSTERS: Final = Resource(CORE_GROUP, VERSION, "clusters", "Cluster")
+MACHINES: Final = Resource(CORE_GROUP, VERSION, "machines", "Machine")
+MACHINE_SETS: Final = Resource(CORE_GROUP, VERSION, "machinesets", "MachineSet")
+MACHINE_DEPLOYMENTS: Final = Resource(CORE_GROUP, VERSION, "machinedeployments", "MachineDeployment")
+MACHINE_HEALTH_CHECKS: Final = Resource(CORE_GROUP, VERSION, "machinehealthchecks", "MachineHealthCheck")
+KUBEADM_CONFIGS: Final = Resource(BOOTSTRAP_GROUP, VERSION, "kubeadmconfigs", "KubeadmConfig")
+KUBEADM_CONFIG_TEMPLATES: Final = Resource(BOOTSTRAP_GROUP, VERSION, "kubeadmconfigtemplates", "KubeadmConfigTemplate")
+KUBEADM_CONTROL_PLANES: Final = Resource(CONTROL_PLANE_GROUP, VERSION, "kubeadmcontrolplanes", "KubeadmControlPlane")
+KUBEADM_CONTROL_PLANE_TEMPLATES: Final = Resource(
+    CONTROL_PLANE_GROUP, VERSION, "kubeadmcontrolplanetemplates", "KubeadmControlPlaneTemplate"
+)
+
+ALL: Final = (
+    CLUSTERS,
+    MACHINES,
+    MACHINE_SETS,
+    MACHINE_DEPLOYMENTS,
+    MACHINE_HEALTH_CHECKS,
+    KUBEADM_CONFIGS,
+    KUBEADM_CONFIG_TEMPLATES,
+    KUBEADM_CONTROL_PLANES,
+    KUBEADM_CONTROL_PLANE_TEMPLATES,
+)
