@@ -1,0 +1,269 @@
+"""Label and field selectors: parsed from a query parameter or an object's `selector` field, matched against objects.
+
+The server filters lists and watches with them, controllers use the same code for `matchLabels` and `matchExpressions`.
+Text that does not parse raises `errors.BadRequest`. A selector that matches everything is falsy: callers may skip it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from steelyard.kube import errors, objects
+from steelyard.kube.objects import Object
+
+Operator = Literal["=", "!=", "in", "notin", "exists", "!", ">", "<"]
+
+_TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
+_NAME = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)\Z")
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_SYMBOLS = frozenset({"=", "==", "!=", "!", "(", ")", ",", "<", ">"})
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """A missing label satisfies `!=` and `notin`, as in Kubernetes."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "=" | "in":
+                return value is not None and value in self.values
+            case "!=" | "notin":
+                return value is None or value not in self.values
+            case "exists":
+                return value is not None
+            case "!":
+                return value is None
+            case ">" | "<":
+                return _compares(value, self.operator, next(iter(self.values)))
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    requirements: tuple[Requirement, ...] = ()
+    matches_nothing: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.requirements) or self.matches_nothing
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return not self.matches_nothing and all(requirement.matches(labels) for requirement in self.requirements)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRequirement:
+    field: str
+    value: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """Which fields an object offers is the kind's business: `matches` is given the look-up."""
+
+    requirements: tuple[FieldRequirement, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.requirements)
+
+    def matches(self, value_of: Callable[[str], str]) -> bool:
+        return all((value_of(wanted.field) == wanted.value) != wanted.negated for wanted in self.requirements)
+
+    def exact(self, field: str) -> str:
+        """The one value that the field must have, or nothing: lets a list by name become a get."""
+        return next((wanted.value for wanted in self.requirements if wanted.field == field and not wanted.negated), "")
+
+
+EVERYTHING = LabelSelector()
+NOTHING = LabelSelector(matches_nothing=True)
+
+
+@functools.lru_cache(maxsize=1024)
+def parse_labels(text: str) -> LabelSelector:
+    """
+    >>> parse_labels("app=web,tier in (a, b),!old").matches({"app": "web", "tier": "a"})
+    True
+    """
+    tokens = _tokens(text)
+    requirements: list[Requirement] = []
+    position = 0
+    while position < len(tokens):
+        requirement, position = _requirement(tokens, position, text)
+        requirements.append(requirement)
+        if position < len(tokens):
+            if tokens[position] != ",":
+                raise _unparsable(text, f"found '{tokens[position]}', expected: ',' or 'end of string'")
+            position += 1
+            if position == len(tokens):
+                raise _unparsable(text, "found '', expected: identifier after ','")
+    return LabelSelector(tuple(requirements))
+
+
+def from_object(selector: Object | None) -> LabelSelector:
+    """From a `metav1.LabelSelector`: an absent one selects nothing, an empty one everything."""
+    if selector is None:
+        return NOTHING
+    requirements = [
+        Requirement(key, "=", frozenset({str(value)}))
+        for key, value in objects.mapping(selector.get("matchLabels")).items()
+    ]
+    for expression in map(objects.mapping, objects.sequence(selector.get("matchExpressions"))):
+        operators: dict[str, Operator] = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+        operator = operators.get(str(expression.get("operator")))
+        if operator is None:
+            raise errors.BadRequest(f'"{expression.get("operator")}" is not a valid label selector operator')
+        values = frozenset(str(value) for value in objects.sequence(expression.get("values")))
+        requirements.append(Requirement(str(expression.get("key") or ""), operator, values))
+    return LabelSelector(tuple(requirements))
+
+
+@functools.lru_cache(maxsize=1024)
+def parse_fields(text: str) -> FieldSelector:
+    r"""`metadata.name=a,status.phase!=Running`; `\\`, `\,` and `\=` in a value stand for the character itself."""
+    requirements: list[FieldRequirement] = []
+    for term in _split_unescaped(text):
+        if not term:
+            continue
+        found = re.match(r"((?:\\.|[^\\=!])*)(==|!=|=)(.*)\Z", term, re.DOTALL)
+        if found is None or not found[1].strip():
+            raise errors.BadRequest(f"invalid selector: '{text}'; can't understand '{term}'")
+        requirements.append(FieldRequirement(found[1].strip(), _unescape(found[3], text), found[2] == "!="))
+    return FieldSelector(tuple(requirements))
+
+
+def format_labels(labels: Mapping[str, str]) -> str:
+    """A selector for all of these labels, in a stable order: `{"b": "2", "a": "1"}` is `a=1,b=2`."""
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def _compares(value: str | None, operator: Literal[">", "<"], bound: str) -> bool:
+    if value is None:
+        return False
+    try:
+        number = int(value)
+    except ValueError:
+        return False
+    return number > int(bound) if operator == ">" else number < int(bound)
+
+
+def _tokens(text: str) -> list[str]:
+    tokens: list[str] = []
+    position = 0
+    end = len(text.rstrip())
+    while position < end:
+        found = _TOKEN.match(text, position)
+        if found is None:
+            raise _unparsable(text, f"unexpected {text[position:]!r}")
+        tokens.append(found[1])
+        position = found.end()
+    return tokens
+
+
+def _requirement(tokens: list[str], position: int, text: str) -> tuple[Requirement, int]:
+    if tokens[position] == "!":
+        key = _key(tokens, position + 1, text)
+        return Requirement(key, "!"), position + 2
+    key = _key(tokens, position, text)
+    position += 1
+    if position == len(tokens) or tokens[position] == ",":
+        return Requirement(key, "exists"), position
+    operator = tokens[position]
+    match operator:
+        case "=" | "==" | "!=":
+            value, position = _value(tokens, position + 1)
+            _check_value(value, text)
+            return Requirement(key, "!=" if operator == "!=" else "=", frozenset({value})), position
+        case ">" | "<":
+            value, position = _value(tokens, position + 1)
+            if not re.fullmatch(r"-?[0-9]{1,18}", value):
+                raise _unparsable(text, "for 'Gt', 'Lt' operators, the value must be an integer")
+            return Requirement(key, operator, frozenset({value})), position
+        case "in" | "notin":
+            values, position = _set(tokens, position + 1, text)
+            return Requirement(key, operator, values), position
+        case _:
+            raise _unparsable(text, f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+
+
+def _key(tokens: list[str], position: int, text: str) -> str:
+    key = tokens[position] if position < len(tokens) else ""
+    if not key or key in _SYMBOLS:
+        raise _unparsable(text, f"found '{key}', expected: identifier")
+    prefix, slash, name = key.rpartition("/")
+    prefix_is_valid = not slash or (len(prefix) <= 253 and _PREFIX.match(prefix))
+    if not prefix_is_valid or len(name) > 63 or not _NAME.match(name):
+        raise _unparsable(text, f'"{key}" is not a valid label key')
+    return key
+
+
+def _value(tokens: list[str], position: int) -> tuple[str, int]:
+    """An absent value is the empty string: `app=` selects objects whose label is empty."""
+    if position < len(tokens) and tokens[position] not in _SYMBOLS:
+        return tokens[position], position + 1
+    return "", position
+
+
+def _set(tokens: list[str], position: int, text: str) -> tuple[frozenset[str], int]:
+    if position >= len(tokens) or tokens[position] != "(":
+        found = tokens[position] if position < len(tokens) else ""
+        raise _unparsable(text, f"found '{found}', expected: '('")
+    values: set[str] = set()
+    position += 1
+    while True:
+        value, position = _value(tokens, position)
+        _check_value(value, text)
+        values.add(value)
+        separator = tokens[position] if position < len(tokens) else ""
+        position += 1
+        if separator == ")":
+            return frozenset(values), position
+        if separator != ",":
+            raise _unparsable(text, f"found '{separator}', expected: ',' or ')'")
+
+
+def _check_value(value: str, text: str) -> None:
+    if value and (len(value) > 63 or not _NAME.match(value)):
+        raise _unparsable(text, f'"{value}" is not a valid label value')
+
+
+def _unparsable(text: str, why: str) -> errors.BadRequest:
+    return errors.BadRequest(f"unable to parse requirement: {why} in {text!r}")
+
+
+def _split_unescaped(text: str) -> list[str]:
+    terms: list[str] = []
+    start = position = 0
+    while position < len(text):
+        if text[position] == "\\":
+            position += 1
+        elif text[position] == ",":
+            terms.append(text[start:position])
+            start = position + 1
+        position += 1
+    terms.append(text[start:])
+    return terms
+
+
+def _unescape(value: str, text: str) -> str:
+    if "\\" not in value:
+        if "=" in value:
+            raise errors.BadRequest(f"invalid field selector {text!r}: unescaped '=' in value")
+        return value
+    out: list[str] = []
+    characters = iter(value)
+    for character in characters:
+        if character == "\\":
+            escaped = next(characters, "")
+            if escaped not in {"\\", ",", "="}:
+                raise errors.BadRequest(f"invalid field selector {text!r}: invalid escape sequence \\{escaped}")
+            out.append(escaped)
+        else:
+            out.append(character)
+    return "".join(out)
