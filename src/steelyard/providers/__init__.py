@@ -1,0 +1,1 @@
+"""What touches the world. Providers know neither each other nor the controllers; they meet at the objects."""

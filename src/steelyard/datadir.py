@@ -1,0 +1,127 @@
+"""Where the platform keeps its files, in one place, so that `up`, `status` and `doctor` agree on every name.
+
+<data dir>/                 mode 0700; --data-dir, else STEELYARD_DATA_DIR, else the user's data directory
+  steelyard.db              the platform's objects
+  simulated.db              the objects inside simulated clusters: the simulator's world, not the platform's
+  pki/                      the platform's certificate authority, serving certificate, hashed tokens
+  kubeconfig                mode 0600: the administrator's
+  steelyard.pid             held (flock) by the running platform; its process id and address
+  steelyard.log             what a detached platform writes
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+
+class AlreadyRunning(Exception):
+    """Another process holds this data directory."""
+
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(f"a platform is already running there, process {instance.pid} at {instance.url}")
+        self.instance = instance
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """What a running platform says of itself in its pid file."""
+
+    pid: int
+    url: str
+    started: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DataDir:
+    root: Path
+
+    @property
+    def database(self) -> Path:
+        return self.root / "steelyard.db"
+
+    @property
+    def simulated_database(self) -> Path:
+        return self.root / "simulated.db"
+
+    @property
+    def pki(self) -> Path:
+        return self.root / "pki"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.root / "kubeconfig"
+
+    @property
+    def pid_file(self) -> Path:
+        return self.root / "steelyard.pid"
+
+    @property
+    def log_file(self) -> Path:
+        return self.root / "steelyard.log"
+
+    def create(self) -> None:
+        self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.pki.mkdir(exist_ok=True, mode=0o700)
+
+    def running(self) -> Instance | None:
+        """The platform that holds this directory now; None if none does, whatever a dead one left in the file."""
+        try:
+            handle = os.open(self.pid_file, os.O_RDWR)
+        except FileNotFoundError:
+            return None
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return _read_instance(handle)
+        finally:
+            os.close(handle)
+        return None
+
+
+class Claimed:
+    """The lock on a data directory, from `up`'s first step to its last. The kernel drops it when the process dies."""
+
+    def __init__(self, data_dir: DataDir) -> None:
+        self._path = data_dir.pid_file
+        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            instance = _read_instance(self._handle)
+            os.close(self._handle)
+            raise AlreadyRunning(instance) from None
+        self.describe(Instance(os.getpid(), url=""))
+
+    def describe(self, instance: Instance) -> None:
+        fields = {"pid": instance.pid, "url": instance.url, "started": instance.started, "version": instance.version}
+        os.ftruncate(self._handle, 0)
+        os.pwrite(self._handle, json.dumps(fields).encode() + b"\n", 0)
+
+    def release(self) -> None:
+        self._path.unlink(missing_ok=True)
+        os.close(self._handle)
+
+
+def locate(given: Path | None, environment: Mapping[str, str]) -> DataDir:
+    """The data directory: as given, else STEELYARD_DATA_DIR, else the user's data directory."""
+    if given is not None:
+        return DataDir(given.absolute())
+    if environment.get("STEELYARD_DATA_DIR"):
+        return DataDir(Path(environment["STEELYARD_DATA_DIR"]).absolute())
+    base = environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return DataDir(Path(base) / "steelyard")
+
+
+def _read_instance(handle: int) -> Instance:
+    try:
+        fields = cast("dict[str, Any]", json.loads(os.pread(handle, 4096, 0)))
+        return Instance(int(fields["pid"]), str(fields["url"]), str(fields["started"]), str(fields["version"]))
+    except (ValueError, KeyError):
+        return Instance(0, "an address not yet known")

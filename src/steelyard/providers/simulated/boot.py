@@ -1,0 +1,129 @@
+"""What a simulated machine finds in its bootstrap data: the cloud-config of a kubeadm machine, read for meaning.
+
+The simulator runs no shell. It reads the same files a real machine would write to disk, takes from them what decides
+how the node comes up (authority, kubeadm's configuration, join token), and acts on that. So a mistake in the bootstrap
+data shows here too, with the file's name.
+
+    #cloud-config
+    write_files:
+      - path: /run/kubeadm/kubeadm.yaml        ->  Init(authority=..., node_name=...)
+      - path: /run/kubeadm/kubeadm-join-config.yaml  ->  Join(token=..., authority_hashes=(...), control_plane=...)
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.pki import KeyPair
+
+_INIT_CONFIGURATION = "/run/kubeadm/kubeadm.yaml"
+_JOIN_CONFIGURATION = "/run/kubeadm/kubeadm-join-config.yaml"
+_AUTHORITY_CERTIFICATE = "/etc/kubernetes/pki/ca.crt"
+_AUTHORITY_KEY = "/etc/kubernetes/pki/ca.key"
+
+
+class BadBootstrapData(Exception):
+    """The bootstrap data cannot bring up a node; the message says which part of it and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Init:
+    """The first control-plane machine: it brings the authority and starts the cluster's API."""
+
+    node_name: str
+    authority: KeyPair
+    version: str
+    service_cidr: str
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Any further machine. A control-plane one also carries the authority, as it starts an API server too."""
+
+    node_name: str
+    token: str
+    authority_hashes: tuple[str, ...]
+    endpoint: str
+    authority: KeyPair | None
+
+    @property
+    def joins_control_plane(self) -> bool:
+        return self.authority is not None
+
+
+def read(bootstrap_data: bytes, *, default_node_name: str) -> Init | Join:
+    """The node that this bootstrap data asks for; a node name left to cloud-init becomes the machine's own."""
+    files = _files(bootstrap_data)
+    if _INIT_CONFIGURATION in files:
+        documents = {document.get("kind"): document for document in _documents(files, _INIT_CONFIGURATION)}
+        cluster = objects.mapping(documents.get("ClusterConfiguration"))
+        return Init(
+            node_name=_node_name(objects.mapping(documents.get("InitConfiguration")), default_node_name),
+            authority=_authority(files),
+            version=str(cluster.get("kubernetesVersion") or ""),
+            service_cidr=str(objects.at(cluster, "networking", "serviceSubnet") or ""),
+        )
+    if _JOIN_CONFIGURATION in files:
+        document = next(_documents(files, _JOIN_CONFIGURATION), Object())
+        discovery = objects.mapping(objects.at(document, "discovery", "bootstrapToken"))
+        token = str(discovery.get("token") or "")
+        if not token:
+            raise BadBootstrapData(f"{_JOIN_CONFIGURATION} has no discovery.bootstrapToken.token")
+        return Join(
+            node_name=_node_name(document, default_node_name),
+            token=token,
+            authority_hashes=tuple(str(value) for value in objects.sequence(discovery.get("caCertHashes"))),
+            endpoint=str(discovery.get("apiServerEndpoint") or ""),
+            authority=_authority(files) if "controlPlane" in document else None,
+        )
+    raise BadBootstrapData(f"the cloud-config writes neither {_INIT_CONFIGURATION} nor {_JOIN_CONFIGURATION}")
+
+
+def _files(bootstrap_data: bytes) -> dict[str, str]:
+    try:
+        config = objects.mapping(_load(bootstrap_data))
+    except yaml.YAMLError as error:
+        raise BadBootstrapData(f"the cloud-config is not valid YAML: {error}") from error
+    return {
+        str(entry.get("path") or ""): _content(entry)
+        for entry in map(objects.mapping, objects.sequence(config.get("write_files")))
+    }
+
+
+def _content(entry: Object) -> str:
+    content = str(entry.get("content") or "")
+    encoding = str(entry.get("encoding") or "")
+    if encoding in ("base64", "b64"):
+        return base64.b64decode(content).decode()
+    return content
+
+
+def _documents(files: dict[str, str], path: str) -> Iterator[Object]:
+    try:
+        yield from (objects.mapping(document) for document in yaml.load_all(files[path], yaml.CSafeLoader))
+    except yaml.YAMLError as error:
+        raise BadBootstrapData(f"{path} is not valid YAML: {error}") from error
+
+
+def _load(text: bytes) -> Any:
+    return yaml.load(text, yaml.CSafeLoader)
+
+
+def _authority(files: dict[str, str]) -> KeyPair:
+    certificate, key = files.get(_AUTHORITY_CERTIFICATE), files.get(_AUTHORITY_KEY)
+    if not certificate or not key:
+        raise BadBootstrapData(f"a control-plane machine needs {_AUTHORITY_CERTIFICATE} and {_AUTHORITY_KEY}")
+    return KeyPair(certificate.encode(), key.encode())
+
+
+def _node_name(document: Object, default: str) -> str:
+    name = str(objects.at(document, "nodeRegistration", "name") or "")
+    is_left_to_cloud_init = not name or "{{" in name
+    return default if is_left_to_cloud_init else name
