@@ -1,0 +1,197 @@
+"""WorkloadCluster: the claim for a Kubernetes cluster.
+
+    apiVersion: compute.steelyard.dev/v1alpha1
+    kind: WorkloadCluster
+    metadata: {name: dev-cluster, namespace: team-a}
+    spec:
+      parameters: {environment: dev, workerReplicas: 4}
+
+Sizes have no schema default. What a claim leaves out comes from its environment in the platform file each time the
+claim is composed, and `status.parameters` says what was used: a default written into the claim by the API server could
+never be told from a choice of its author, nor follow the environment.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from steelyard.api import model, resources
+from steelyard.api.model import ApiModel, Column, Conditions, Kind, Scale
+
+Environment = Literal["dev", "staging", "uat", "preprod", "production", "sandbox"]
+Infrastructure = Literal["simulated", "kvm", "kubevirt"]
+ControlPlaneReplicas = Literal[1, 3]
+
+WORKERS_MAX = 100
+"""Stops a mistyped number before it becomes machines. The default pod network (a /16, a /24 a node) has room for 256."""
+VERSION_PATTERN = r"^v?\d+\.\d+\.\d+$"
+NAME_MAX = 49
+"""`<name>-control-plane` must fit into a label value, which holds 63 characters."""
+
+_FROM_ENVIRONMENT = "Default: the environment's."
+
+# Zero workers is allowed: a control plane alone is a cluster, and scaling to nothing overnight is a wish often heard.
+WorkerReplicas = Annotated[int, Field(ge=0, le=WORKERS_MAX)]
+CpuCores = Annotated[int, Field(ge=1, le=512)]
+MemoryGi = Annotated[int, Field(ge=1, le=16384)]
+DiskGb = Annotated[int, Field(ge=1, le=65536)]
+KubernetesVersion = Annotated[str, Field(pattern=VERSION_PATTERN, max_length=32)]
+ObjectName = Annotated[
+    str,
+    Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"),
+]
+NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+
+
+class Parameters(ApiModel):
+    """What kind of cluster."""
+
+    environment: Environment = Field(
+        description="The stage the cluster serves. It decides every size that is not given here, see the platform file."
+    )
+    control_plane_replicas: ControlPlaneReplicas | None = Field(
+        None,
+        description=f"Control-plane nodes: 1, or 3 to survive the loss of one. {_FROM_ENVIRONMENT}",
+    )
+    worker_replicas: WorkerReplicas | None = Field(None, description=f"Worker nodes. {_FROM_ENVIRONMENT}")
+    cpu_cores: CpuCores | None = Field(
+        None, description=f"Cores of each node. A change replaces the nodes. {_FROM_ENVIRONMENT}"
+    )
+    memory_gi: MemoryGi | None = Field(
+        None, description=f"Memory of each node, in GiB. A change replaces the nodes. {_FROM_ENVIRONMENT}"
+    )
+    disk_gb: DiskGb | None = Field(
+        None, description=f"Root disk of each node, in GiB. A change replaces the nodes. {_FROM_ENVIRONMENT}"
+    )
+    kubernetes_version: KubernetesVersion | None = Field(
+        None, description=f"Kubernetes version, e.g. v1.32.1. A change replaces the nodes. {_FROM_ENVIRONMENT}"
+    )
+    infrastructure: Infrastructure | None = Field(
+        None, description="What the machines are made of. Default: the platform file's infrastructure."
+    )
+
+
+class SecretReference(ApiModel):
+    name: ObjectName = Field(description="Name of the Secret.")
+    namespace: NamespaceName | None = Field(None, description="Namespace of the Secret. Default: the claim's.")
+
+
+class NameReference(ApiModel):
+    name: ObjectName = Field(description="Name of the object.")
+
+
+class Selector(ApiModel):
+    match_labels: dict[str, str] = Field(description="Labels that the selected object carries.")
+
+
+class CompositeReference(ApiModel):
+    api_version: str = Field(description="API version of the composite.")
+    kind: str = Field(description="Kind of the composite.")
+    name: ObjectName = Field(description="Name of the composite.")
+
+
+class WorkloadClusterSpec(ApiModel):
+    """The cluster asked for. The fields beside `parameters` are those of a Crossplane claim, so that a claim made for
+    Crossplane is accepted as it stands. Where Crossplane runs, it acts on the ones about compositions; embedded, there is
+    one composition, and they are kept without effect.
+    """
+
+    parameters: Parameters = Field(description="What kind of cluster.")
+    write_connection_secret_to_ref: SecretReference | None = Field(
+        None, description="A Secret to write the cluster's kubeconfig into, under the key kubeconfig."
+    )
+    composition_ref: NameReference | None = Field(None, description="Crossplane: the composition to use.")
+    composition_selector: Selector | None = Field(None, description="Crossplane: selects the composition by labels.")
+    composition_revision_ref: NameReference | None = Field(None, description="Crossplane: the revision to use.")
+    composition_revision_selector: Selector | None = Field(
+        None, description="Crossplane: selects the composition revision by labels."
+    )
+    composition_update_policy: Literal["Automatic", "Manual"] | None = Field(
+        None, description="Crossplane: whether a new composition revision is taken up without being asked for."
+    )
+    composite_delete_policy: Literal["Background", "Foreground"] | None = Field(
+        None, description="Crossplane: how the composite is deleted."
+    )
+    resource_ref: CompositeReference | None = Field(None, description="Crossplane: the composite behind the claim.")
+
+
+class UsedParameters(ApiModel):
+    """Every parameter with the value in use, whether from the claim or from the environment."""
+
+    environment: Environment
+    infrastructure: Infrastructure
+    control_plane_replicas: int
+    worker_replicas: int
+    cpu_cores: int
+    memory_gi: int
+    disk_gb: int
+    kubernetes_version: str
+
+
+class ObjectReference(ApiModel):
+    name: str
+    namespace: str
+
+
+class ReplicaCounts(ApiModel):
+    desired: int = Field(description="How many there are to be.")
+    ready: int = Field(description="How many are ready.")
+    summary: str = Field(description="ready/desired, for the printed table.")
+
+
+class InventoryEntry(ApiModel):
+    resource_name: str = Field(description="The name of the part within the composition; it never changes.")
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+
+class WorkloadClusterStatus(ApiModel):
+    conditions: Conditions | None = Field(
+        None, description="Synced: the claim was applied. Ready: the cluster can be used."
+    )
+    message: str | None = Field(None, description="In one line: what is going on.")
+    parameters: UsedParameters | None = Field(None, description="What was used for each parameter.")
+    composition_revision: str | None = Field(
+        None, description="The revision of the composition that the claim is pinned to."
+    )
+    cluster_ref: ObjectReference | None = Field(None, description="The Cluster API Cluster behind the claim.")
+    endpoint: str | None = Field(None, description="URL of the cluster's API, once it is known.")
+    kubeconfig_secret: ObjectReference | None = Field(
+        None, description="The Secret with the administrator's kubeconfig (key value), once it exists."
+    )
+    control_plane: ReplicaCounts | None = Field(None, description="Control-plane nodes.")
+    workers: ReplicaCounts | None = Field(None, description="Worker nodes.")
+    inventory: list[InventoryEntry] | None = Field(
+        None, description="Every object that was made for this claim. Recorded before it is made, so that none is lost."
+    )
+    observed_generation: int | None = Field(None, description="The metadata.generation that this status is about.")
+
+
+def kind(domain: str) -> Kind:
+    return Kind(
+        resource=resources.workload_clusters(domain),
+        singular="workloadcluster",
+        description="A Kubernetes cluster of one's own, asked for by environment and, where wanted, sizes.",
+        spec=WorkloadClusterSpec,
+        status=WorkloadClusterStatus,
+        short_names=("wc",),
+        categories=("claim", "steelyard"),
+        columns=(
+            Column("Environment", ".spec.parameters.environment", "The stage it serves."),
+            Column("Version", ".status.parameters.kubernetesVersion", "Kubernetes version."),
+            Column("Control-Plane", ".status.controlPlane.summary", "Control-plane nodes, ready/desired."),
+            Column("Workers", ".status.workers.summary", "Worker nodes, ready/desired."),
+            Column("Synced", ".status.conditions[?(@.type=='Synced')].status", "Whether the claim was applied."),
+            Column("Ready", ".status.conditions[?(@.type=='Ready')].status", "Whether the cluster can be used."),
+            Column("Infrastructure", ".status.parameters.infrastructure", "What the machines are made of.", priority=1),
+            Column("Endpoint", ".status.endpoint", "URL of the cluster's API.", priority=1),
+            Column("Message", ".status.message", "What is going on.", priority=1),
+            model.AGE,
+        ),
+        scale=Scale(".spec.parameters.workerReplicas", ".status.workers.ready"),
+        name_schema={"maxLength": NAME_MAX, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+    )
