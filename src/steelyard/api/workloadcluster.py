@@ -25,7 +25,7 @@ Infrastructure = Literal["simulated", "kvm", "kubevirt"]
 ControlPlaneReplicas = Literal[1, 3]
 
 WORKERS_MAX = 100
-"""Stops a mistyped number before it becomes machines. The default pod network (a /16, a /24 a node) has room for 256."""
+"""Stops a mistyped number before it becomes machines. The default pod network, a /16, has room for 256."""
 VERSION_PATTERN = r"^v?\d+\.\d+\.\d+$"
 NAME_MAX = 49
 """`<name>-control-plane` must fit into a label value, which holds 63 characters."""
@@ -94,7 +94,7 @@ class CompositeReference(ApiModel):
 
 class WorkloadClusterSpec(ApiModel):
     """The cluster asked for. The fields beside `parameters` are those of a Crossplane claim, so that a claim made for
-    Crossplane is accepted as it stands. Where Crossplane runs, it acts on the ones about compositions; embedded, there is
+    Crossplane is accepted as it stands. Where Crossplane runs, it acts on those about compositions; embedded, there is
     one composition, and they are kept without effect.
     """
 
