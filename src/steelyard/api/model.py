@@ -46,7 +46,9 @@ class Condition(ApiModel):
     message: str = Field(max_length=32768, description="For people: what is going on and what to do about it.")
     last_transition_time: Timestamp = Field(description="When the status last changed.")
     observed_generation: int | None = Field(
-        None, ge=0, description="The metadata.generation this was computed from; older than the object's means stale."
+        default=None,
+        ge=0,
+        description="The metadata.generation this was computed from; older than the object's means stale.",
     )
 
 
@@ -60,7 +62,7 @@ class Initialization(ApiModel):
     """What Cluster API waits for once in the life of an infrastructure object."""
 
     provisioned: bool | None = Field(
-        None, description="True once the infrastructure exists; it never turns false again."
+        default=None, description="True once the infrastructure exists; it never turns false again."
     )
 
 

@@ -33,7 +33,7 @@ class ControlPlaneEndpoint(ApiModel):
 
 class SimulatedClusterSpec(ApiModel):
     control_plane_endpoint: ControlPlaneEndpoint | None = Field(
-        None,
+        default=None,
         description="Where the cluster's API is served. Filled in by the provider; it keeps the port over restarts.",
     )
 
@@ -50,7 +50,7 @@ class Address(ApiModel):
 
 class SimulatedMachineSpec(ApiModel):
     provider_id: str | None = Field(
-        None,
+        default=None,
         alias="providerID",
         max_length=512,
         description="simulated://<namespace>/<name>, filled in by the provider; the Node carries the same.",
@@ -59,7 +59,7 @@ class SimulatedMachineSpec(ApiModel):
     memory_gi: MemoryGi
     disk_gb: DiskGb
     boot_seconds: float | None = Field(
-        None,
+        default=None,
         ge=0,
         le=86400,
         description="Seconds from bootstrap data to running, for this machine. Default: the platform file's "
@@ -69,17 +69,20 @@ class SimulatedMachineSpec(ApiModel):
 
 class SimulatedMachineStatus(ApiModel):
     initialization: Initialization | None = None
-    phase: Phase | None = Field(None, description="Where the simulated machine is in its life.")
-    addresses: list[Address] | None = Field(None, description="Host name and address of the machine.")
+    phase: Phase | None = Field(default=None, description="Where the simulated machine is in its life.")
+    addresses: list[Address] | None = Field(default=None, description="Host name and address of the machine.")
     boot_started_at: Timestamp | None = Field(
-        None, description="When it was switched on. Recorded first, so that a restart does not start the boot anew."
+        default=None,
+        description="When it was switched on. Recorded first, so that a restart does not start the boot anew.",
     )
     conditions: Conditions | None = None
 
 
 class TemplateMetadata(ApiModel):
-    labels: dict[str, str] | None = Field(None, description="Labels that each machine made from the template gets.")
-    annotations: dict[str, str] | None = Field(None, description="Annotations that each such machine gets.")
+    labels: dict[str, str] | None = Field(
+        default=None, description="Labels that each machine made from the template gets."
+    )
+    annotations: dict[str, str] | None = Field(default=None, description="Annotations that each such machine gets.")
 
 
 class SimulatedMachineTemplateResource(ApiModel):

@@ -52,30 +52,30 @@ class Parameters(ApiModel):
         description="The stage the cluster serves. It decides every size that is not given here, see the platform file."
     )
     control_plane_replicas: ControlPlaneReplicas | None = Field(
-        None,
+        default=None,
         description=f"Control-plane nodes: 1, or 3 to survive the loss of one. {_FROM_ENVIRONMENT}",
     )
-    worker_replicas: WorkerReplicas | None = Field(None, description=f"Worker nodes. {_FROM_ENVIRONMENT}")
+    worker_replicas: WorkerReplicas | None = Field(default=None, description=f"Worker nodes. {_FROM_ENVIRONMENT}")
     cpu_cores: CpuCores | None = Field(
-        None, description=f"Cores of each node. A change replaces the nodes. {_FROM_ENVIRONMENT}"
+        default=None, description=f"Cores of each node. A change replaces the nodes. {_FROM_ENVIRONMENT}"
     )
     memory_gi: MemoryGi | None = Field(
-        None, description=f"Memory of each node, in GiB. A change replaces the nodes. {_FROM_ENVIRONMENT}"
+        default=None, description=f"Memory of each node, in GiB. A change replaces the nodes. {_FROM_ENVIRONMENT}"
     )
     disk_gb: DiskGb | None = Field(
-        None, description=f"Root disk of each node, in GiB. A change replaces the nodes. {_FROM_ENVIRONMENT}"
+        default=None, description=f"Root disk of each node, in GiB. A change replaces the nodes. {_FROM_ENVIRONMENT}"
     )
     kubernetes_version: KubernetesVersion | None = Field(
-        None, description=f"Kubernetes version, e.g. v1.32.1. A change replaces the nodes. {_FROM_ENVIRONMENT}"
+        default=None, description=f"Kubernetes version, e.g. v1.32.1. A change replaces the nodes. {_FROM_ENVIRONMENT}"
     )
     infrastructure: Infrastructure | None = Field(
-        None, description="What the machines are made of. Default: the platform file's infrastructure."
+        default=None, description="What the machines are made of. Default: the platform file's infrastructure."
     )
 
 
 class SecretReference(ApiModel):
     name: ObjectName = Field(description="Name of the Secret.")
-    namespace: NamespaceName | None = Field(None, description="Namespace of the Secret. Default: the claim's.")
+    namespace: NamespaceName | None = Field(default=None, description="Namespace of the Secret. Default: the claim's.")
 
 
 class NameReference(ApiModel):
@@ -100,21 +100,25 @@ class WorkloadClusterSpec(ApiModel):
 
     parameters: Parameters = Field(description="What kind of cluster.")
     write_connection_secret_to_ref: SecretReference | None = Field(
-        None, description="A Secret to write the cluster's kubeconfig into, under the key kubeconfig."
+        default=None, description="A Secret to write the cluster's kubeconfig into, under the key kubeconfig."
     )
-    composition_ref: NameReference | None = Field(None, description="Crossplane: the composition to use.")
-    composition_selector: Selector | None = Field(None, description="Crossplane: selects the composition by labels.")
-    composition_revision_ref: NameReference | None = Field(None, description="Crossplane: the revision to use.")
+    composition_ref: NameReference | None = Field(default=None, description="Crossplane: the composition to use.")
+    composition_selector: Selector | None = Field(
+        default=None, description="Crossplane: selects the composition by labels."
+    )
+    composition_revision_ref: NameReference | None = Field(default=None, description="Crossplane: the revision to use.")
     composition_revision_selector: Selector | None = Field(
-        None, description="Crossplane: selects the composition revision by labels."
+        default=None, description="Crossplane: selects the composition revision by labels."
     )
     composition_update_policy: Literal["Automatic", "Manual"] | None = Field(
-        None, description="Crossplane: whether a new composition revision is taken up without being asked for."
+        default=None, description="Crossplane: whether a new composition revision is taken up without being asked for."
     )
     composite_delete_policy: Literal["Background", "Foreground"] | None = Field(
-        None, description="Crossplane: how the composite is deleted."
+        default=None, description="Crossplane: how the composite is deleted."
     )
-    resource_ref: CompositeReference | None = Field(None, description="Crossplane: the composite behind the claim.")
+    resource_ref: CompositeReference | None = Field(
+        default=None, description="Crossplane: the composite behind the claim."
+    )
 
 
 class UsedParameters(ApiModel):
@@ -151,24 +155,27 @@ class InventoryEntry(ApiModel):
 
 class WorkloadClusterStatus(ApiModel):
     conditions: Conditions | None = Field(
-        None, description="Synced: the claim was applied. Ready: the cluster can be used."
+        default=None, description="Synced: the claim was applied. Ready: the cluster can be used."
     )
-    message: str | None = Field(None, description="In one line: what is going on.")
-    parameters: UsedParameters | None = Field(None, description="What was used for each parameter.")
+    message: str | None = Field(default=None, description="In one line: what is going on.")
+    parameters: UsedParameters | None = Field(default=None, description="What was used for each parameter.")
     composition_revision: str | None = Field(
-        None, description="The revision of the composition that the claim is pinned to."
+        default=None, description="The revision of the composition that the claim is pinned to."
     )
-    cluster_ref: ObjectReference | None = Field(None, description="The Cluster API Cluster behind the claim.")
-    endpoint: str | None = Field(None, description="URL of the cluster's API, once it is known.")
+    cluster_ref: ObjectReference | None = Field(default=None, description="The Cluster API Cluster behind the claim.")
+    endpoint: str | None = Field(default=None, description="URL of the cluster's API, once it is known.")
     kubeconfig_secret: ObjectReference | None = Field(
-        None, description="The Secret with the administrator's kubeconfig (key value), once it exists."
+        default=None, description="The Secret with the administrator's kubeconfig (key value), once it exists."
     )
-    control_plane: ReplicaCounts | None = Field(None, description="Control-plane nodes.")
-    workers: ReplicaCounts | None = Field(None, description="Worker nodes.")
+    control_plane: ReplicaCounts | None = Field(default=None, description="Control-plane nodes.")
+    workers: ReplicaCounts | None = Field(default=None, description="Worker nodes.")
     inventory: list[InventoryEntry] | None = Field(
-        None, description="Every object that was made for this claim. Recorded before it is made, so that none is lost."
+        default=None,
+        description="Every object that was made for this claim. Recorded before it is made, so that none is lost.",
     )
-    observed_generation: int | None = Field(None, description="The metadata.generation that this status is about.")
+    observed_generation: int | None = Field(
+        default=None, description="The metadata.generation that this status is about."
+    )
 
 
 def kind(domain: str) -> Kind:

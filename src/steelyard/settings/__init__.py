@@ -1,0 +1,33 @@
+"""The platform file: what one installation is called, what its environments are, and what it works together with.
+
+`read()` finds and loads it; `Platform` is the frozen result that composition, controllers and the command line share.
+"""
+
+from steelyard.settings.model import (
+    ClusterNetwork,
+    Environment,
+    EnvironmentName,
+    Environments,
+    Integration,
+    Integrations,
+    Platform,
+    Simulated,
+)
+from steelyard.settings.problems import SettingsError
+from steelyard.settings.reading import find, load, parse, read
+
+__all__ = [
+    "ClusterNetwork",
+    "Environment",
+    "EnvironmentName",
+    "Environments",
+    "Integration",
+    "Integrations",
+    "Platform",
+    "SettingsError",
+    "Simulated",
+    "find",
+    "load",
+    "parse",
+    "read",
+]

@@ -1,0 +1,237 @@
+"""The fields of the platform file, each with its default, its unit and the reason for it. No I/O.
+
+`docs/reference/platform.md` and `examples/platform.yaml` are made from these models. Values are strict: a quoted number
+is not a number, and `kubernetesVersion: 1.32` is a mistake, not a version.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated, Any, Literal, cast, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic.alias_generators import to_camel
+
+from steelyard.api import workloadcluster
+from steelyard.api.workloadcluster import ControlPlaneReplicas, Infrastructure
+
+EnvironmentName = workloadcluster.Environment
+ENVIRONMENT_NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)
+
+_LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+
+
+class SettingsModel(BaseModel):
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        extra="forbid",
+        frozen=True,
+        strict=True,
+    )
+
+
+def _network(value: str) -> str:
+    try:
+        return str(ipaddress.ip_network(value))
+    except ValueError as error:
+        raise ValueError(f"must be a network such as 10.243.0.0/16: {error}") from error
+
+
+Network = Annotated[str, AfterValidator(_network)]
+Domain = Annotated[str, Field(max_length=200, pattern=rf"^{_LABEL}(\.{_LABEL})+$")]
+
+
+class Environment(SettingsModel):
+    """One stage of delivery. A claim that leaves a size out gets its environment's."""
+
+    control_plane_replicas: ControlPlaneReplicas = Field(
+        description="Control-plane nodes of a cluster: 1, or 3 where the loss of one must not stop it."
+    )
+    worker_replicas: workloadcluster.WorkerReplicas = Field(description="Worker nodes of a cluster.")
+    cpu_cores: workloadcluster.CpuCores = Field(description="Cores of each node.")
+    memory_gi: workloadcluster.MemoryGi = Field(description="Memory of each node, in GiB.")
+    disk_gb: workloadcluster.DiskGb = Field(description="Root disk of each node, in GiB.")
+    kubernetes_version: workloadcluster.KubernetesVersion = Field(
+        description="Kubernetes version of new clusters, and of every claim that names none."
+    )
+    auto_deploy: Literal["auto", "manual", "daily"] = Field(
+        description="When a new version of an application reaches this environment: at once, when somebody says so, or "
+        "once a day."
+    )
+    approval: bool = Field(description="Whether a promotion into this environment waits for a person's consent.")
+    app_replicas: Annotated[int, Field(ge=1, le=100)] = Field(description="Copies of each application that run here.")
+    database_prefix: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")] = Field(
+        description="What the names of databases on the shared PostgreSQL begin with, so that environments cannot meet."
+    )
+    ingress_domain: Domain | None = Field(
+        default=None,
+        description="Applications are reached at names under this domain. Unset: <environment>.<domain>, and the "
+        "platform's domain itself for production.",
+    )
+    maturity: Literal["alpha", "beta", "stable", "stable-clone"] = Field(
+        description="How far the software that runs here has come; stable-clone is a copy of production to play with."
+    )
+
+
+def _environment(
+    sizes: tuple[ControlPlaneReplicas, int, int, int, int],
+    *,
+    auto_deploy: Literal["auto", "manual", "daily"],
+    app_replicas: int,
+    database_prefix: str,
+    maturity: Literal["alpha", "beta", "stable", "stable-clone"],
+) -> Environment:
+    control_plane_replicas, worker_replicas, cpu_cores, memory_gi, disk_gb = sizes
+    return Environment(
+        control_plane_replicas=control_plane_replicas,
+        worker_replicas=worker_replicas,
+        cpu_cores=cpu_cores,
+        memory_gi=memory_gi,
+        disk_gb=disk_gb,
+        kubernetes_version="v1.32.1",
+        auto_deploy=auto_deploy,
+        approval=auto_deploy == "manual",
+        app_replicas=app_replicas,
+        database_prefix=database_prefix,
+        ingress_domain=None,
+        maturity=maturity,
+    )
+
+
+# Control-plane nodes, workers, cores, GiB of memory and GiB of disk a node.
+MATRIX: dict[EnvironmentName, Environment] = {
+    "dev": _environment(
+        (1, 2, 8, 32, 100), auto_deploy="auto", app_replicas=2, database_prefix="dev_", maturity="alpha"
+    ),
+    "staging": _environment(
+        (1, 3, 12, 48, 200), auto_deploy="auto", app_replicas=3, database_prefix="staging_", maturity="alpha"
+    ),
+    "uat": _environment(
+        (1, 3, 12, 48, 200), auto_deploy="manual", app_replicas=3, database_prefix="uat_", maturity="beta"
+    ),
+    "preprod": _environment(
+        (3, 4, 24, 96, 300), auto_deploy="manual", app_replicas=4, database_prefix="preprod_", maturity="beta"
+    ),
+    "production": _environment(
+        (3, 5, 32, 128, 500), auto_deploy="manual", app_replicas=5, database_prefix="prod_", maturity="stable"
+    ),
+    "sandbox": _environment(
+        (1, 2, 16, 64, 200), auto_deploy="daily", app_replicas=2, database_prefix="sandbox_", maturity="stable-clone"
+    ),
+}
+
+
+class Environments(SettingsModel):
+    """The stages of delivery. What the file leaves out of an environment keeps that environment's default."""
+
+    dev: Environment = Field(default=MATRIX["dev"], description="Where every change lands first.")
+    staging: Environment = Field(default=MATRIX["staging"], description="Where what works in dev is tried together.")
+    uat: Environment = Field(default=MATRIX["uat"], description="Where those who asked for a change accept it.")
+    preprod: Environment = Field(
+        default=MATRIX["preprod"], description="Shaped like production, for the last rehearsal."
+    )
+    production: Environment = Field(default=MATRIX["production"], description="What customers use.")
+    sandbox: Environment = Field(
+        default=MATRIX["sandbox"], description="A copy of production, renewed daily, to break at will."
+    )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _complete(cls, value: Any, info: ValidationInfo) -> Any:
+        if not isinstance(value, dict) or info.field_name is None:
+            return cast(Any, value)
+        default = MATRIX[cast(EnvironmentName, info.field_name)]
+        return {**default.model_dump(), **cast("dict[str, Any]", value)}
+
+    def named(self, name: EnvironmentName) -> Environment:
+        return cast(Environment, getattr(self, name))
+
+
+class Integration(SettingsModel):
+    enabled: bool = Field(
+        default=False,
+        description="Whether objects are composed for it and waited for. Off by default: embedded, none of them runs.",
+    )
+
+
+def _integration(description: str) -> Any:
+    return Field(default=Integration(), description=description)
+
+
+class Integrations(SettingsModel):
+    """Programs that Steelyard works together with where they are installed."""
+
+    argocd: Integration = _integration("Argo CD: new clusters are registered, applications and add-ons deployed.")
+    kargo: Integration = _integration("Kargo: promotion of applications from stage to stage.")
+    vault: Integration = _integration("Vault: credentials are kept there.")
+    external_secrets: Integration = _integration("External Secrets: secrets are brought into clusters.")
+    backstage: Integration = _integration("Backstage: clusters and services appear in its catalogue.")
+    crossplane: Integration = _integration("Crossplane: claims are composed by its composition function.")
+    keycloak: Integration = _integration("Keycloak: people log in with it.")
+    tekton: Integration = _integration("Tekton: builds of applications.")
+    harbor: Integration = _integration("Harbor: container images.")
+    prometheus: Integration = _integration("Prometheus: metrics and alerts.")
+
+    def enabled(self) -> tuple[str, ...]:
+        """Keys of the enabled ones, as the file writes them."""
+        return tuple(
+            field.alias or name
+            for name, field in type(self).model_fields.items()
+            if cast(Integration, getattr(self, name)).enabled
+        )
+
+
+class ClusterNetwork(SettingsModel):
+    """Address ranges inside each workload cluster. Clusters are isolated, so all may use the same ones."""
+
+    pods: Network = Field(default="10.243.0.0/16", description="Addresses of pods; 256 nodes at the usual /24 a node.")
+    services: Network = Field(default="10.95.0.0/16", description="Addresses of Services; must not overlap with pods.")
+
+    @field_validator("services", mode="after")
+    @classmethod
+    def _apart(cls, value: str, info: ValidationInfo) -> str:
+        pods = info.data.get("pods")
+        if pods is None:
+            return value
+        one, other = ipaddress.ip_network(value), ipaddress.ip_network(str(pods))
+        if one.version == other.version and one.overlaps(other):  # pyright: ignore[reportArgumentType]
+            raise ValueError(f"overlaps with the pods' addresses, {pods}")
+        return value
+
+
+Seconds = Annotated[float, Field(ge=0, le=86400)]
+
+
+class Simulated(SettingsModel):
+    """Simulated machines. The defaults make a cluster Ready in one to two seconds: slow enough to watch."""
+
+    boot_seconds: Seconds = Field(default=0.4, description="Seconds from a machine's bootstrap data to its running.")
+    join_seconds: Seconds = Field(default=0.2, description="Seconds from running to its Node being Ready.")
+    delete_seconds: Seconds = Field(default=0.1, description="Seconds that switching a machine off takes.")
+
+
+class Platform(SettingsModel):
+    domain: Domain = Field(
+        default="steelyard.dev",
+        description="API groups of claims end in it (compute.<domain>), and so do the names of environments. Choose it "
+        "once: another domain is another API.",
+    )
+    infrastructure: Infrastructure = Field(
+        default="simulated",
+        description="What machines are made of where a claim does not say: simulated (state only), kvm (plain KVM "
+        "hosts) or kubevirt. Simulated by default, because it needs nothing.",
+    )
+    environments: Environments = Field(default=Environments(), description="The stages of delivery.")
+    cluster_network: ClusterNetwork = Field(
+        default=ClusterNetwork(), description="Address ranges inside workload clusters."
+    )
+    integrations: Integrations = Field(default=Integrations(), description="Programs to work together with.")
+    simulated: Simulated = Field(default=Simulated(), description="How simulated machines behave.")
+
+    def ingress_domain(self, name: EnvironmentName) -> str:
+        """`dev.steelyard.dev`; for production the platform's domain itself, unless the file says otherwise."""
+        own = self.environments.named(name).ingress_domain
+        return own or (self.domain if name == "production" else f"{name}.{self.domain}")
