@@ -1,0 +1,276 @@
+"""The append-only log in SQLite: the single source of truth, and the only module that speaks SQL.
+
+    log(revision, key, previous, deleted, value, checksum)    one row per write, never changed
+    meta(name, value, checksum)                               compacted: the revision up to which history was dropped
+
+`previous` is the revision of the state that the row replaces, 0 for a new key. It makes history self-contained: the
+state at an older revision is the current one with later rows undone, so no index on the key is needed and a write
+touches the end of one table only.
+
+A batch is one INSERT statement in autocommit mode. sqlite3 gives up the interpreter lock around every step, and
+getting it back from a busy event loop can take milliseconds; one statement means it happens once per batch instead of
+once per row.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from steelyard.kube.store.errors import Compacted, Corrupt
+from steelyard.kube.store.record import Change, Record, checksum, upper_bound
+
+FORMAT: Final = 1
+_APPLICATION: Final = 0x57E31A4D
+_SCHEMA: Final = """
+CREATE TABLE log(
+  revision INTEGER PRIMARY KEY, key TEXT NOT NULL, previous INTEGER NOT NULL, deleted INTEGER NOT NULL,
+  value BLOB NOT NULL, checksum INTEGER NOT NULL
+);
+CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID;
+"""
+_ALL: Final = "SELECT * FROM log ORDER BY revision"
+_CHANGES: Final = """
+SELECT l.*, p.* FROM log l LEFT JOIN log p ON p.revision = l.previous AND l.previous > 0
+WHERE l.revision > ? AND l.revision <= ? AND l.key >= ? AND l.key < ? ORDER BY l.revision LIMIT ?
+"""
+_CHECKPOINT_PAGES: Final = 4000
+"""Pages of write-ahead log (16 MB) before they are moved into the database file."""
+
+
+class Row(NamedTuple):
+    revision: int
+    key: str
+    previous: int
+    deleted: int
+    value: bytes
+    checksum: int
+
+
+def row(revision: int, key: str, previous: int, deleted: int, value: bytes) -> Row:
+    return Row(revision, key, previous, deleted, value, checksum(revision, key, previous, deleted, value))
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a scan of the whole log finds."""
+
+    records: dict[str, Record]
+    revision: int
+    compacted: int
+    rows: int
+
+
+class Log:
+    """One connection to the file. The writer thread has one; reading history uses another."""
+
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        self._connection = connection
+        self._path = path
+
+    @staticmethod
+    def open(path: Path, *, fsync: bool = True) -> Log:
+        """Creates the file if there is none, readable by its owner only, since it holds Secrets."""
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        log = Log(_connect(path), path)
+        try:
+            log._prepare(fsync=fsync)
+        except sqlite3.DatabaseError as error:
+            log.close()
+            raise _unreadable(path, error) from error
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+    @staticmethod
+    def open_reader(path: Path) -> Log:
+        connection = _connect(path)
+        connection.execute("PRAGMA query_only=ON")
+        return Log(connection, path)
+
+    def _prepare(self, *, fsync: bool) -> None:
+        run = self._connection.execute
+        run("PRAGMA journal_mode=WAL")
+        run(f"PRAGMA synchronous={'FULL' if fsync else 'OFF'}")
+        run(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+        application = run("PRAGMA application_id").fetchone()[0]
+        if application == 0:
+            self._connection.executescript(
+                f"BEGIN;{_SCHEMA}PRAGMA application_id={_APPLICATION};PRAGMA user_version={FORMAT};COMMIT;"
+            )
+            _fsync_directory(self._path.parent)
+            return
+        version = run("PRAGMA user_version").fetchone()[0]
+        if application != _APPLICATION or version != FORMAT:
+            raise Corrupt(f"{self._path} is not a store of format {FORMAT} (it says {application:#x}, {version})")
+
+    def load(self) -> Loaded:
+        """The current state, from every row in order. Checks each row, and that none is missing after `compacted`."""
+        try:
+            compacted = self.compacted()
+            records: dict[str, Record] = {}
+            revision = compacted
+            rows = 0
+            for found in self._rows(_ALL):
+                rows += 1
+                if found.revision > compacted:
+                    self._check_succession(found, revision, records)
+                    revision = found.revision
+                if found.deleted:
+                    records.pop(found.key, None)
+                else:
+                    records[found.key] = Record(found.key, found.revision, found.value)
+            return Loaded(records, revision, compacted, rows)
+        except sqlite3.DatabaseError as error:
+            raise _unreadable(self._path, error) from error
+
+    def _check_succession(self, found: Row, last: int, records: dict[str, Record]) -> None:
+        current = records.get(found.key)
+        if found.revision != last + 1 or found.previous != (current.revision if current else 0):
+            raise Corrupt(
+                f"{self._path}: rows are missing before {found.key} at revision {found.revision}; restore a backup"
+            )
+
+    def compacted(self) -> int:
+        found = self._connection.execute("SELECT value, checksum FROM meta WHERE name = 'compacted'").fetchone()
+        if found is None:
+            return 0
+        if found[1] != checksum(0, "compacted", found[0], 0, b""):
+            raise Corrupt(f"{self._path}: the compaction mark fails its checksum; restore a backup")
+        return int(found[0])
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """All of them durably, or none."""
+        parameters: list[object] = []
+        for each in rows:
+            parameters.extend(each)
+        self._connection.execute(_insert(len(rows)), parameters)
+
+    def compact(self, start: int, end: int) -> int:
+        """Drops what the revisions in (start, end] made obsolete; returns the number of rows dropped.
+
+        Everything up to `start` must have been compacted before.
+        """
+        run = self._connection.execute
+        run("BEGIN IMMEDIATE")
+        try:
+            mark = (end, checksum(0, "compacted", end, 0, b""))
+            run("INSERT OR REPLACE INTO meta VALUES ('compacted', ?, ?)", mark)
+            window = (start, end)
+            superseded = run(
+                "DELETE FROM log WHERE revision IN"
+                " (SELECT previous FROM log WHERE revision > ? AND revision <= ? AND previous > 0)",
+                window,
+            ).rowcount
+            tombstones = run("DELETE FROM log WHERE revision > ? AND revision <= ? AND deleted = 1", window).rowcount
+            run("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                run("ROLLBACK")
+            raise
+        return superseded + tombstones
+
+    def changes(self, prefix: str, after: int, until: int, limit: int) -> list[Change]:
+        """Up to `limit` changes of the prefix in (after, until], in order, each with the state it replaced."""
+        with _snapshot(self._connection):
+            self._check_retained(after)
+            found = self._connection.execute(_CHANGES, (after, until, prefix, upper_bound(prefix), limit)).fetchall()
+        changes: list[Change] = []
+        for columns in found:
+            new = self._checked(Row(*columns[:6]))
+            old = self._checked(Row(*columns[6:])) if columns[6] is not None else None
+            if new.previous and old is None:
+                raise Corrupt(f"{self._path}: {new.key} lacks its state at revision {new.previous}; restore a backup")
+            previous = Record(old.key, old.revision, old.value) if old else None
+            record = Record(new.key, new.revision, new.value)
+            changes.append(
+                Change(new.revision, new.key, None, previous, record)
+                if new.deleted
+                else Change(new.revision, new.key, record, previous)
+            )
+        return changes
+
+    def replaced_since(self, prefix: str, after: int, until: int) -> dict[str, Record | None]:
+        """For each key that changed in (after, until]: its state at `after`, None if it did not exist."""
+        states: dict[str, Record | None] = {}
+        for change in self.changes(prefix, after, until, -1):
+            states.setdefault(change.key, change.previous)
+        return states
+
+    def _check_retained(self, revision: int) -> None:
+        compacted = self.compacted()
+        if revision < compacted:
+            raise Compacted(revision, compacted)
+
+    def _rows(self, query: str) -> Iterator[Row]:
+        cursor: Iterable[tuple[int, str, int, int, bytes, int]] = self._connection.execute(query)
+        for columns in cursor:
+            yield self._checked(Row(*columns))
+
+    def _checked(self, found: Row) -> Row:
+        expected = checksum(*found[:5]) if _is_well_typed(found) else None
+        if found.checksum != expected:
+            raise Corrupt(
+                f"{self._path}: {found.key} at revision {found.revision} fails its checksum; restore a backup"
+            )
+        return found
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class _snapshot:  # noqa: N801 - reads as a statement
+    """A read transaction: everything read inside sees the same state of the file."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN")
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.execute("ROLLBACK")
+
+
+@cache
+def _insert(rows: int) -> str:
+    return f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?,?)'] * rows)}"  # noqa: S608 - nothing but question marks
+
+
+def _is_well_typed(found: Row) -> bool:
+    """SQLite stores each value's type in the row, and damage can change that as well."""
+    numbers = (found.revision, found.previous, found.deleted)
+    return isinstance(found.value, bytes) and isinstance(found.key, str) and all(type(each) is int for each in numbers)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # The file lock keeps other processes out, and within this one each connection is used by one thread at a time.
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10, cached_statements=256)
+    # A damaged key must reach the checksum instead of failing to decode.
+    connection.text_factory = _lenient
+    return connection
+
+
+def _lenient(text: bytes) -> str:
+    return text.decode("utf-8", "replace")
+
+
+def _unreadable(path: Path, error: sqlite3.DatabaseError) -> Exception:
+    """Damage is Corrupt; what may pass (a full disk, a missing permission) stays what it is."""
+    if isinstance(error, sqlite3.OperationalError):
+        return error
+    return Corrupt(f"{path} cannot be read: {error}; restore a backup")
+
+
+def _fsync_directory(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,70 @@
+"""The store's values: a record is one state of one key, a change is the step from one state to the next.
+
+Both are shared by everyone who reads them, so they are read-only by agreement. They are plain slotted classes and not
+frozen dataclasses because one of each is made per write.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import NewType, cast
+
+import orjson
+
+from steelyard.kube.objects import Object
+
+Revision = NewType("Revision", int)
+
+
+class Record:
+    """One state of a key: the JSON as written, and the object parsed from it on first use."""
+
+    __slots__ = ("_object", "key", "revision", "value")
+
+    def __init__(self, key: str, revision: int, value: bytes, obj: Object | None = None) -> None:
+        self.key = key
+        self.revision = revision
+        self.value = value
+        self._object = obj
+
+    @property
+    def object(self) -> Object:
+        if self._object is None:
+            self._object = cast(Object, orjson.loads(self.value))
+        return self._object
+
+    def __repr__(self) -> str:
+        return f"Record({self.key!r}, revision={self.revision})"
+
+
+class Change:
+    """What one revision did to a key.
+
+    `record` is the new state, or None if the key was deleted; `previous` is the state it replaced, or None if the key
+    was new. A deletion carries in `final` the last state as the deleting caller stamped it: what a DELETED event shows.
+    """
+
+    __slots__ = ("final", "key", "previous", "record", "revision")
+
+    def __init__(
+        self, revision: int, key: str, record: Record | None, previous: Record | None, final: Record | None = None
+    ) -> None:
+        self.revision = revision
+        self.key = key
+        self.record = record
+        self.previous = previous
+        self.final = final
+
+    def __repr__(self) -> str:
+        what = "deleted" if self.record is None else "put"
+        return f"Change({self.revision}, {self.key!r}, {what})"
+
+
+def checksum(revision: int, key: str, previous: int, deleted: int, value: bytes) -> int:
+    """Covers every column of a row, so that a flipped bit anywhere in it is seen."""
+    return zlib.crc32(value, zlib.crc32(f"{revision}\0{key}\0{previous}\0{deleted}\0".encode()))
+
+
+def upper_bound(prefix: str) -> str:
+    """A string after every key that starts with the prefix."""
+    return prefix + "\U0010ffff"

@@ -1,0 +1,308 @@
+"""A durable, watchable map from key to JSON with one revision counter: what an API server needs of its database.
+
+Guarantees (`docs/storage.md` has the whole contract):
+- A write is acknowledged only after its row is on disk. `get`, `scan` and watches show durable state and nothing else.
+- Revisions are consecutive; state, watchers and futures advance in revision order.
+- A watch from a retained revision gets every later change of its prefix exactly once, also across a restart.
+
+Everything here runs on the event loop's thread. The current state lives in memory and is read without waiting; the
+writer thread alone writes to the file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from sortedcontainers import SortedDict
+
+from steelyard.kube.objects import Object
+from steelyard.kube.store.errors import Closed, Compacted, Mismatch, StoreFailed
+from steelyard.kube.store.history import History
+from steelyard.kube.store.lock import FileLock
+from steelyard.kube.store.record import Change, Record, upper_bound
+from steelyard.kube.store.watch import Subscribers, Subscription
+from steelyard.kube.store.writer import CommitHook, Compaction, Observer, Options, Write, Writer
+
+Encode = Callable[[int], bytes]
+
+RETAINED_REVISIONS: Final = 5_000
+"""History that automatic compaction leaves, for watches and paged lists to resume from."""
+COMPACTION_THRESHOLD: Final = 10_000
+"""Obsolete rows beyond the retained ones before compaction is worth its writes."""
+_RECENT_CHANGES: Final = 2_048
+_MAX_BATCH: Final = 512
+
+
+class Store:
+    """Open one with `await Store.open(path)`. The attributes are for reading."""
+
+    revision: int
+    """The last durable revision."""
+    compacted: int
+    """The oldest revision that a watch or a list can start from."""
+    _writer: Writer
+
+    def __init__(self, path: Path, *, lag_limit: int) -> None:
+        self.path = path
+        self._lock = FileLock(path)
+        self._lag_limit = lag_limit
+        self._state: SortedDict[str, Record] = SortedDict()
+        self._rows = 0
+        self._automatic_compaction: Compaction | None = None
+        self._recent: deque[Change] = deque(maxlen=_RECENT_CHANGES)
+        self._subscribers = Subscribers()
+        self._pending: dict[str, Write] = {}
+        self._in_flight: deque[Write] = deque()
+        self._epoch = 0
+        self._next_revision = 1
+        self._failure: Exception | None = None
+        self._history = History(path)
+        self._closing: asyncio.Task[None] | None = None
+        self.revision = 0
+        self.compacted = 0
+
+    @staticmethod
+    async def open(
+        path: Path,
+        *,
+        fsync: bool = True,
+        lag_limit: int = 10_000,
+        max_batch: int = _MAX_BATCH,
+        before_commit: CommitHook | None = None,
+        after_commit: CommitHook | None = None,
+    ) -> Store:
+        """Takes the lock, loads and checks the file, starts the writer thread.
+
+        Raises `Locked` and `Corrupt`. Without `fsync` a crash of the machine loses acknowledged writes: only for
+        showing that a durability check notices. The hooks are for fault injection: they are called in the writer
+        thread with the highest revision of the batch, just before it is written and just after it is durable (when
+        nobody knows yet); one that raises before the commit makes it fail. `max_batch=1` gives every write a commit of
+        its own.
+        """
+        store = Store(path, lag_limit=lag_limit)
+        store._lock.acquire()
+        options = Options(fsync, max_batch, before_commit, after_commit)
+        observer = Observer(store._on_committed, store._on_failed, store._on_dropped, store._on_compacted)
+        store._writer = Writer(path, options, asyncio.get_running_loop(), observer)
+        try:
+            loaded = await store._writer.start()
+        except BaseException:
+            store._lock.release()
+            raise
+        store._state = SortedDict(loaded.records)
+        store._rows = loaded.rows
+        store.revision = loaded.revision
+        store.compacted = loaded.compacted
+        store._next_revision = loaded.revision + 1
+        return store
+
+    @property
+    def commits(self) -> int:
+        """How many transactions (and so fsyncs) the writes so far took."""
+        return self._writer.commits
+
+    def get(self, key: str) -> Record | None:
+        return self._state.get(key)
+
+    def head(self, key: str) -> Record | None:
+        """The newest state, durable or not: what a read-modify-write must start from."""
+        write = self._pending.get(key)
+        return write.change.record if write is not None else self._state.get(key)
+
+    def scan(self, prefix: str, *, after: str = "", limit: int = 0) -> list[Record]:
+        """The records under the prefix in key order, beginning behind the key `after`."""
+        state = self._state
+        if after >= prefix and after:
+            keys = state.irange(after, upper_bound(prefix), (False, False))
+        else:
+            keys = state.irange(prefix, upper_bound(prefix), (True, False))
+        return [state[key] for key in (islice(keys, limit) if limit else keys)]
+
+    async def scan_at(self, prefix: str, revision: int, *, after: str = "", limit: int = 0) -> list[Record]:
+        """Like `scan`, but the state as of a retained revision. Raises `Compacted` if it is not retained."""
+        if revision < self.compacted:
+            raise Compacted(revision, self.compacted)
+        changed = self._replaced_since(prefix, revision)
+        if changed is None:
+            until = self.revision
+            current = self.scan(prefix)
+            changed = await self._history.replaced_since(prefix, revision, until)
+        elif not changed:
+            return self.scan(prefix, after=after, limit=limit)
+        else:
+            current = self.scan(prefix)
+        states = {record.key: record for record in current if record.key not in changed}
+        states.update((key, record) for key, record in changed.items() if record is not None)
+        found = [states[key] for key in sorted(states) if key > after]
+        return found[:limit] if limit else found
+
+    def _replaced_since(self, prefix: str, revision: int) -> dict[str, Record | None] | None:
+        """The state at `revision` of each key changed since, if the recent changes reach back that far, else None."""
+        if revision >= self.revision:
+            return {}
+        recent = self._recent
+        if not recent or recent[0].revision > revision + 1:
+            return None
+        states: dict[str, Record | None] = {}
+        for change in islice(recent, revision + 1 - recent[0].revision, None):
+            if change.key.startswith(prefix):
+                states.setdefault(change.key, change.previous)
+        return states
+
+    def count(self, prefix: str) -> int:
+        return self._state.bisect_left(upper_bound(prefix)) - self._state.bisect_left(prefix)
+
+    def put(
+        self, key: str, encode: Encode, *, expect: int | None = None, obj: Object | None = None
+    ) -> asyncio.Future[Record]:
+        """Writes `encode(revision)` under the key; the result comes when it is durable.
+
+        `expect` is checked at once against `head`: 0 means the key must not exist, None that anything goes, else the
+        newest revision must equal it, or `Mismatch` is raised. `obj` is the object that `encode` encodes, if the caller
+        has it: it becomes the record's object and must not be changed any more.
+        """
+        head = self._checked_head(key, expect)
+        revision = self._next_revision
+        record = Record(key, revision, encode(revision), obj)
+        return self._queue(Change(revision, key, record, head), record)
+
+    def delete(self, key: str, *, expect: int | None = None, encode: Encode | None = None) -> asyncio.Future[Record]:
+        """Removes the key. The result, and `final` of the change, is its last state: as `encode` writes it with the
+        revision of the deletion, or as it was. A key that does not exist is a `Mismatch`.
+        """
+        head = self._checked_head(key, expect)
+        if head is None:
+            raise Mismatch(key, expect, 0)
+        revision = self._next_revision
+        final = Record(key, revision, encode(revision) if encode is not None else head.value)
+        return self._queue(Change(revision, key, None, head, final), final)
+
+    def _checked_head(self, key: str, expect: int | None) -> Record | None:
+        if self._failure is not None:
+            raise self._failure
+        head = self.head(key)
+        actual = head.revision if head is not None else 0
+        if expect is not None and expect != actual:
+            raise Mismatch(key, expect, actual)
+        return head
+
+    def _queue(self, change: Change, result: Record) -> asyncio.Future[Record]:
+        self._next_revision = change.revision + 1
+        write = Write(change, result, asyncio.get_running_loop().create_future(), self._epoch)
+        self._pending[change.key] = write
+        self._in_flight.append(write)
+        self._writer.queue_write(write)
+        return write.future
+
+    def watch(self, prefix: str, after: int) -> Subscription:
+        """Every change of the prefix after the revision: first the retained ones, then as they become durable."""
+        if after < self.compacted:
+            raise Compacted(after, self.compacted)
+        if self._closing is not None:
+            raise Closed
+        recent = self._recent
+        in_memory = after >= self.revision or (bool(recent) and recent[0].revision <= after + 1)
+        subscription = Subscription(
+            prefix,
+            self._subscribers.remove,
+            limit=self._lag_limit,
+            after=after,
+            until=self.revision,
+            read=None if in_memory else self._history.changes,
+        )
+        self._subscribers.add(subscription)
+        if in_memory and after < self.revision:
+            for change in islice(recent, after + 1 - recent[0].revision, None):
+                if change.key.startswith(prefix):
+                    subscription.push(change)
+        return subscription
+
+    async def compact(self, before: int) -> None:
+        """Drops the history that leads up to the revision; states as of it and later remain readable."""
+        end = min(before, self.revision)
+        if end <= self.compacted:
+            return
+        if self._failure is not None:
+            raise self._failure
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._start_compaction(Compaction(end, done))
+        await done
+
+    def _start_compaction(self, compaction: Compaction) -> None:
+        # From now on nobody may start from what is about to go, whether or not it succeeds.
+        self.compacted = compaction.end
+        self._writer.queue_compaction(compaction)
+
+    async def close(self) -> None:
+        """Makes durable what was queued, ends all watches, releases the file. Closing twice is fine."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        self._failure = self._failure or Closed()
+        await self._writer.stop()
+        self._subscribers.close()
+        await self._history.close()
+        self._lock.release()
+
+    def _on_committed(self, writes: Sequence[Write]) -> None:
+        state, pending, recent, in_flight = self._state, self._pending, self._recent, self._in_flight
+        for write in writes:
+            change = write.change
+            key = change.key
+            if change.record is not None:
+                state[key] = change.record
+            else:
+                del state[key]
+            self.revision = change.revision
+            if pending[key] is write:
+                del pending[key]
+            in_flight.popleft()
+            recent.append(change)
+            self._subscribers.publish(change)
+            if not write.future.done():
+                write.future.set_result(write.result)
+        self._rows += len(writes)
+        self._compact_if_worthwhile()
+
+    def _on_failed(self, failure: StoreFailed) -> None:
+        if not failure.retryable:
+            self._failure = failure
+        writes = list(self._in_flight)
+        self._in_flight.clear()
+        self._pending.clear()
+        self._epoch += 1
+        self._next_revision = self.revision + 1
+        for write in writes:
+            if not write.future.done():
+                write.future.set_exception(failure)
+
+    def _compact_if_worthwhile(self) -> None:
+        """Runs after writes only, so a store that nobody writes to stays untouched."""
+        obsolete = self._rows - len(self._state)
+        if obsolete > RETAINED_REVISIONS + COMPACTION_THRESHOLD and self._automatic_compaction is None:
+            end = self.revision - RETAINED_REVISIONS
+            if end > self.compacted:
+                self._automatic_compaction = Compaction(end)
+                self._start_compaction(self._automatic_compaction)
+
+    def _on_dropped(self, rows: int) -> None:
+        self._rows -= rows
+
+    def _on_compacted(self, compaction: Compaction, error: Exception | None) -> None:
+        if compaction is self._automatic_compaction:
+            # A failure is left at that: the next write tries again.
+            self._automatic_compaction = None
+        done = compaction.done
+        if done is None or done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(None)

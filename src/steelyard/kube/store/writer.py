@@ -1,0 +1,204 @@
+"""The one thread that writes to SQLite, and group commit.
+
+The event loop queues writes; the thread takes everything queued since its last commit, appends it in one transaction,
+and tells the loop once. While one commit waits for the disk the next batch collects, so the number of fsyncs adapts to
+the load and a lone write waits for nothing.
+
+After a failed commit the writes queued behind it are worthless, since they build on a state that never came to be.
+Each write therefore carries the epoch it was queued in; a failure ends the epoch, and the thread drops what is left of
+it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from steelyard.kube.store import log as log_module
+from steelyard.kube.store.errors import Closed, StoreFailed
+from steelyard.kube.store.log import Loaded, Log
+from steelyard.kube.store.record import Change, Record
+
+_COMPACTION_STEP: Final = 2000
+"""Revisions compacted in one transaction, so that writes wait for a few milliseconds of it at most."""
+
+CommitHook = Callable[[int], None]
+
+
+class Write:
+    """One queued write: the change it makes, and the future that is resolved with `result` once it is durable."""
+
+    __slots__ = ("change", "epoch", "future", "result")
+
+    def __init__(self, change: Change, result: Record, future: asyncio.Future[Record], epoch: int) -> None:
+        self.change = change
+        self.result = result
+        self.future = future
+        self.epoch = epoch
+
+
+@dataclass(slots=True)
+class Compaction:
+    """History up to `end` to drop. Nobody waits for one that the store started by itself."""
+
+    end: int
+    done: asyncio.Future[None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Told what the thread did, always on the event loop and in the order it happened."""
+
+    committed: Callable[[Sequence[Write]], None]
+    failed: Callable[[StoreFailed], None]
+    dropped: Callable[[int], None]
+    """So many rows, in one step of a compaction."""
+    compacted: Callable[[Compaction, Exception | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    fsync: bool
+    max_batch: int
+    before_commit: CommitHook | None
+    after_commit: CommitHook | None
+
+
+class Writer:
+    def __init__(self, path: Path, options: Options, loop: asyncio.AbstractEventLoop, observer: Observer) -> None:
+        self._path = path
+        self._options = options
+        self._loop = loop
+        self._observer = observer
+        self._queue: queue.SimpleQueue[Write | Compaction | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name=f"store-{path.name}", daemon=True)
+        self._opened: asyncio.Future[Loaded] = loop.create_future()
+        self._closed: asyncio.Future[None] = loop.create_future()
+        self._failed_epoch = -1
+        self._compactions: list[Compaction] = []
+        self._compacted = 0
+        self.queue_write = self._queue.put
+        self.commits = 0
+
+    async def start(self) -> Loaded:
+        self._thread.start()
+        return await self._opened
+
+    def queue_compaction(self, compaction: Compaction) -> None:
+        self._queue.put(compaction)
+
+    async def stop(self) -> None:
+        """Commits what is queued, then closes the file."""
+        self._queue.put(None)
+        await self._closed
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            log = Log.open(self._path, fsync=self._options.fsync)
+            try:
+                loaded = log.load()
+            except BaseException:
+                log.close()
+                raise
+        except Exception as error:
+            self._tell(_settle, self._opened, None, error)
+            return
+        self._compacted = loaded.compacted
+        self._tell(_settle, self._opened, loaded, None)
+        stopping = False
+        while not stopping:
+            batch, stopping = self._collect()
+            if batch:
+                self._commit(log, batch)
+            if self._compactions:
+                self._compact_step(log)
+        for compaction in self._compactions:
+            self._tell(self._observer.compacted, compaction, Closed())
+        log.close()
+        self._tell(_settle, self._closed, None, None)
+
+    def _collect(self) -> tuple[list[Write], bool]:
+        """The next batch, and whether to stop after it. Waits only if there is nothing at all to do."""
+        batch: list[Write] = []
+        waiting = not self._compactions
+        try:
+            while len(batch) < self._options.max_batch:
+                item = self._queue.get(waiting)
+                waiting = False
+                if item is None:
+                    return batch, True
+                if isinstance(item, Compaction):
+                    self._compactions.append(item)
+                elif item.epoch > self._failed_epoch:
+                    batch.append(item)
+        except queue.Empty:
+            pass
+        return batch, False
+
+    def _commit(self, log: Log, batch: list[Write]) -> None:
+        options = self._options
+        last = batch[-1].change.revision
+        try:
+            rows = [_row_of(write) for write in batch]
+            if options.before_commit is not None:
+                options.before_commit(last)
+            log.append(rows)
+        except Exception as error:
+            self._failed_epoch = batch[-1].epoch
+            self._tell(self._observer.failed, StoreFailed(error, retryable=_is_disk_full(error)))
+            return
+        self.commits += 1
+        if options.after_commit is not None:
+            options.after_commit(last)
+        self._tell(self._observer.committed, batch)
+
+    def _compact_step(self, log: Log) -> None:
+        compaction = self._compactions[0]
+        step = min(self._compacted + _COMPACTION_STEP, compaction.end)
+        try:
+            dropped = log.compact(self._compacted, step)
+        except Exception as error:
+            self._compactions.pop(0)
+            self._tell(self._observer.compacted, compaction, StoreFailed(error, retryable=_is_disk_full(error)))
+            return
+        self._compacted = step
+        self._tell(self._observer.dropped, dropped)
+        if step >= compaction.end:
+            self._compactions.pop(0)
+            self._tell(self._observer.compacted, compaction, None)
+
+    def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback, *arguments)
+        except RuntimeError:
+            # The loop was closed without closing the store: nobody is left to tell.
+            return
+
+
+def _row_of(write: Write) -> log_module.Row:
+    change = write.change
+    previous = change.previous.revision if change.previous is not None else 0
+    return log_module.row(change.revision, change.key, previous, int(change.record is None), write.result.value)
+
+
+def _settle(future: asyncio.Future[object], result: object, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
+
+
+def _is_disk_full(error: Exception) -> bool:
+    if isinstance(error, sqlite3.Error):
+        return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
