@@ -1,0 +1,164 @@
+"""Runs one reconciler: events of its resource and of what it watches become keys, workers reconcile them.
+
+One object is never reconciled twice at the same time. A conflict means that somebody else wrote first: the key comes
+back quickly and without noise. Any other failure is logged once, counted, and comes back after its back-off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from steelyard.kube import errors
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+from steelyard.kube.runtime import clock as clocks
+from steelyard.kube.runtime import logs
+from steelyard.kube.runtime.informers import Informers
+from steelyard.kube.runtime.keys import Key
+from steelyard.kube.runtime.mapping import Mapper
+from steelyard.kube.runtime.metrics import Metrics
+from steelyard.kube.runtime.workqueue import ShutDown, WorkQueue
+
+DEADLINE = 300.0
+_CONFLICT_DELAY = 0.4
+
+_log = logs.get(__name__)
+_process = secrets.token_hex(3)
+_sequence = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Done for now; with `requeue_after`, look again after that many seconds even if nothing changes."""
+
+    requeue_after: float | None = None
+
+
+class Reconciler(Protocol):
+    async def reconcile(self, key: Key) -> Result: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A change of such an object reconciles the objects that `mapper` names."""
+
+    resource: Resource
+    mapper: Mapper
+    matters: Callable[[Object | None, Object | None], bool] | None = None
+    """Given the old and the new object, whether the change is worth a reconcile; by default each is."""
+
+
+class Controller:
+    def __init__(
+        self,
+        name: str,
+        resource: Resource,
+        reconciler: Reconciler,
+        watches: Sequence[Watch] = (),
+        *,
+        workers: int = 1,
+        deadline: float = DEADLINE,
+    ) -> None:
+        """`deadline` bounds one reconcile, in seconds: one that hangs is cancelled and counts as failed."""
+        self.name = name
+        self.resource = resource
+        self.reconciler = reconciler
+        self.watches = tuple(watches)
+        self.workers = workers
+        self.deadline = deadline
+        self.queue: WorkQueue[Key] = WorkQueue()
+
+    def attach(self, informers: Informers, *, clock: clocks.Clock, metrics: Metrics) -> None:
+        """Subscribes to everything that is watched; called once, before the informers run."""
+        self.queue = WorkQueue(clock=clock, metrics=metrics.for_queue(self.name))
+        self._clock = clock
+        self._metrics = metrics.for_controller(self.name, self.resource.kind)
+        informers.of(self.resource).on_change(self._enqueue_self)
+        for watch in self.watches:
+            informers.of(watch.resource).on_change(self._enqueue_mapped(watch))
+
+    def enqueue(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            self.queue.add(key)
+
+    async def run(self) -> None:
+        """Works until the queue is shut down and what was taken is finished."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(self.workers):
+                group.create_task(self._work(), name=f"{self.name}-{number}")
+
+    def _enqueue_self(self, old: Object | None, new: Object | None) -> None:
+        obj = new if new is not None else old
+        if obj is not None:
+            self.queue.add(Key.of(obj))
+
+    def _enqueue_mapped(self, watch: Watch) -> Callable[[Object | None, Object | None], None]:
+        queue, mapper, matters = self.queue, watch.mapper, watch.matters
+
+        def handler(old: Object | None, new: Object | None) -> None:
+            if matters is not None and not matters(old, new):
+                return
+            for obj in (new, old):
+                if obj is not None:
+                    for key in mapper(obj):
+                        queue.add(key)
+
+        return handler
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except ShutDown:
+                return
+            try:
+                await self._reconcile(key)
+            finally:
+                self.queue.done(key)
+
+    async def _reconcile(self, key: Key) -> None:
+        started = self._clock.monotonic()
+        reconcile_id = f"{_process}-{next(_sequence)}"
+        with logs.bind(
+            controller=self.name,
+            kind=self.resource.kind,
+            namespace=key.namespace,
+            name=key.name,
+            reconcile=reconcile_id,
+        ):
+            try:
+                async with asyncio.timeout(self.deadline):
+                    result = await self.reconciler.reconcile(key)
+            except errors.Conflict:
+                self._metrics.conflicts.inc()
+                self.queue.retry(key, ceiling=_CONFLICT_DELAY)
+            except errors.ApiError as error:
+                self._count_failure()
+                delay = self.queue.retry(key)
+                _log.error("reconcile failed", error=f"{error.reason}: {error.message}", retry_in=f"{delay:g}s")
+            except TimeoutError:
+                self._count_failure()
+                delay = self.queue.retry(key)
+                _log.exception(
+                    "reconcile exceeded its deadline", deadline=f"{self.deadline:g}s", retry_in=f"{delay:g}s"
+                )
+            except Exception:
+                self._count_failure()
+                delay = self.queue.retry(key)
+                _log.exception("reconcile failed", retry_in=f"{delay:g}s")
+            else:
+                self._metrics.successes.inc()
+                self._metrics.last_reconciled.set(self._clock.now().timestamp())
+                self.queue.forget(key)
+                if result.requeue_after is not None:
+                    self.queue.add_after(key, result.requeue_after)
+        self._metrics.duration.observe(self._clock.monotonic() - started)
+
+    def _count_failure(self) -> None:
+        self._metrics.failures.inc()
+        self._metrics.errors.inc()

@@ -1,0 +1,116 @@
+"""Keeps a `Cache` of one resource up to date: lists once, then watches, resuming from the last seen revision.
+
+When the server no longer retains that revision (410) it lists again and tells handlers only what differs. Failures back
+off, doubling up to half a minute with jitter. There is no resync and no timer while a watch is open: an idle informer
+does nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+from steelyard.kube import errors, objects
+from steelyard.kube.client.interface import Client
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+from steelyard.kube.runtime import clock as clocks
+from steelyard.kube.runtime import logs
+from steelyard.kube.runtime.cache import Cache, Handler, IndexFunction
+from steelyard.kube.runtime.keys import Key
+
+_FIRST_DELAY = 0.1
+_MAX_DELAY = 30.0
+_HEALTHY_WATCH = 1.0
+
+_log = logs.get(__name__)
+
+
+class Informer:
+    def __init__(
+        self, client: Client, resource: Resource, *, namespace: str = "", clock: clocks.Clock = clocks.SYSTEM
+    ) -> None:
+        self.resource = resource
+        self.synced = asyncio.Event()
+        self._client = client
+        self._namespace = namespace
+        self._clock = clock
+        self._cache = Cache()
+        self._version = ""
+        self._failures = 0
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    @property
+    def revision(self) -> int:
+        return self._cache.revision
+
+    def get(self, namespace: str, name: str) -> Object | None:
+        return self._cache.get(Key(namespace, name))
+
+    def list(self, namespace: str = "") -> list[Object]:
+        return self._cache.list(namespace)
+
+    def by_index(self, index: str, value: str) -> list[Object]:
+        return self._cache.by_index(index, value)
+
+    def has_index(self, name: str) -> bool:
+        return self._cache.has_index(name)
+
+    def add_index(self, name: str, function: IndexFunction) -> None:
+        self._cache.add_index(name, function)
+
+    def on_change(self, handler: Handler) -> None:
+        """Handlers are synchronous and quick: they put keys into queues. What is cached already is replayed to them."""
+        self._cache.on_change(handler)
+
+    def observe(self, obj: Object) -> None:
+        """Puts the answer to an own write into the cache before its event arrives."""
+        if not self._namespace or objects.namespace(obj) == self._namespace:
+            self._cache.observe(obj)
+
+    def observe_deleted(self, namespace: str, name: str, uid: str = "") -> None:
+        self._cache.observe_deleted(Key(namespace, name), uid)
+
+    async def run(self) -> None:
+        """Lists and watches until cancelled."""
+        with logs.bind(resource=self.resource.group_resource):
+            while True:
+                try:
+                    if not self._version:
+                        await self._list()
+                    await self._watch()
+                except errors.Expired:
+                    _log.debug("watch expired, listing again")
+                    self._version = ""
+                    await self._back_off(None)
+                except Exception as error:
+                    await self._back_off(error)
+
+    async def _list(self) -> None:
+        listing = await self._client.list(self.resource, self._namespace)
+        self._cache.replace(listing.items, int(listing.resource_version or 0))
+        self._version = listing.resource_version
+        self.synced.set()
+
+    async def _watch(self) -> None:
+        opened = self._clock.monotonic()
+        async for event in self._client.watch(self.resource, self._namespace, resource_version=self._version):
+            self._failures = 0
+            self._version = objects.resource_version(event.object) or self._version
+            self._cache.apply_event(event.type, event.object)
+        ended_at_once = self._clock.monotonic() - opened < _HEALTHY_WATCH
+        if ended_at_once:
+            await self._back_off(None)
+        else:
+            self._failures = 0
+
+    async def _back_off(self, error: Exception | None) -> None:
+        delay = min(_FIRST_DELAY * 2.0 ** min(self._failures, 32), _MAX_DELAY)
+        self._failures += 1
+        if isinstance(error, errors.ApiError):
+            _log.warning("list or watch failed", error=error.message, retry_in=f"{delay:.1f}s")
+        elif error is not None:
+            _log.exception("list or watch failed", retry_in=f"{delay:.1f}s")
+        await self._clock.sleep(delay * random.uniform(0.8, 1.2))  # noqa: S311 (jitter, not a secret)

@@ -1,0 +1,57 @@
+"""One informer per resource, shared by all controllers of a process."""
+
+from __future__ import annotations
+
+import asyncio
+
+from steelyard.kube.client.interface import Client
+from steelyard.kube.resources import Resource
+from steelyard.kube.runtime import clock as clocks
+from steelyard.kube.runtime.informer import Informer
+
+
+class Informers:
+    def __init__(self, client: Client, *, namespace: str = "", clock: clocks.Clock = clocks.SYSTEM) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._clock = clock
+        self._informers: dict[Resource, Informer] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    def of(self, resource: Resource) -> Informer:
+        """The resource's informer, made on first use; started at once when `run` is under way."""
+        informer = self._informers.get(resource)
+        if informer is None:
+            informer = Informer(self._client, resource, namespace=self._namespace, clock=self._clock)
+            self._informers[resource] = informer
+            if self._group:
+                self._start(self._group, informer)
+        return informer
+
+    def find(self, resource: Resource) -> Informer | None:
+        """The resource's informer if it exists and has the whole state."""
+        informer = self._informers.get(resource)
+        return informer if informer is not None and informer.synced.is_set() else None
+
+    @property
+    def all(self) -> list[Informer]:
+        return list(self._informers.values())
+
+    async def run(self) -> None:
+        """Keeps all informers up to date until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for informer in self.all:
+                    self._start(group, informer)
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self._group = None
+
+    async def wait_synced(self) -> None:
+        for informer in self.all:
+            await informer.synced.wait()
+
+    @staticmethod
+    def _start(group: asyncio.TaskGroup, informer: Informer) -> None:
+        group.create_task(informer.run(), name=f"informer-{informer.resource.group_resource}")

@@ -1,0 +1,104 @@
+"""Runs informers and controllers together: starts, waits for the caches, reconciles, stops cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+
+from steelyard.kube.client.interface import Client
+from steelyard.kube.runtime import clock as clocks
+from steelyard.kube.runtime import logs
+from steelyard.kube.runtime import metrics as metrics_module
+from steelyard.kube.runtime.cached import CachedClient
+from steelyard.kube.runtime.controller import Controller
+from steelyard.kube.runtime.informers import Informers
+
+STOP_DEADLINE = 10.0
+
+_log = logs.get(__name__)
+
+
+class Manager:
+    """`manager.client` is what reconcilers are given: reads from the informers' caches, writes observed by them."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        clock: clocks.Clock = clocks.SYSTEM,
+        metrics: metrics_module.Metrics | None = None,
+        stop_deadline: float = STOP_DEADLINE,
+    ) -> None:
+        self.clock = clock
+        self.informers = Informers(client, clock=clock)
+        self.client = CachedClient(client, self.informers)
+        self.ready = asyncio.Event()
+        """Set once all caches have the whole state and reconciling has begun."""
+        self._metrics = metrics or metrics_module.default()
+        self._stop_deadline = stop_deadline
+        self._stopping = asyncio.Event()
+        self._controllers: list[Controller] = []
+
+    @property
+    def controllers(self) -> list[Controller]:
+        return list(self._controllers)
+
+    def add(self, controller: Controller) -> None:
+        """Before `run`."""
+        controller.attach(self.informers, clock=self.clock, metrics=self._metrics)
+        self._controllers.append(controller)
+
+    async def run(self) -> None:
+        """Returns after `stop`. Cancelling it ends everything at once, in the middle of reconciles."""
+        async with asyncio.TaskGroup() as group:
+            informing = group.create_task(self.informers.run(), name="informers")
+            stopping = group.create_task(self._stopping.wait(), name="stop")
+            synced = group.create_task(self.informers.wait_synced(), name="sync")
+            await asyncio.wait((stopping, synced), return_when=asyncio.FIRST_COMPLETED)
+            if synced.done():
+                working = [group.create_task(each.run(), name=each.name) for each in self._controllers]
+                self.ready.set()
+                _log.debug("reconciling", controllers=len(working))
+                await stopping
+                await self._finish(working)
+            synced.cancel()
+            informing.cancel()
+
+    def stop(self) -> None:
+        """Nothing new is begun; reconciles under way may finish within the deadline, then they are cancelled."""
+        self._stopping.set()
+
+    async def idle(self, *, within: float = 0.0, settle: float = 0.02) -> None:
+        """Returns when there is nothing to do: queues empty, nothing in flight, no delayed key due in `within` seconds.
+
+        It must stay so for `settle` seconds of real time, in which events of other people's writes can arrive.
+        """
+        await self.ready.wait()
+        while True:
+            for controller in self._controllers:
+                await controller.queue.wait_quiet()
+            before = self._activity()
+            due = [each.queue.next_due_in() for each in self._controllers]
+            soonest = min((seconds for seconds in due if seconds is not None), default=None)
+            if soonest is not None and soonest <= within:
+                await self.clock.sleep(soonest + 0.001)
+                continue
+            await asyncio.sleep(settle)
+            if self._activity() == before and all(each.queue.is_quiet for each in self._controllers):
+                return
+
+    def _activity(self) -> tuple[int, int]:
+        return (
+            sum(each.queue.adds for each in self._controllers),
+            sum(informer.revision for informer in self.informers.all),
+        )
+
+    async def _finish(self, working: list[asyncio.Task[None]]) -> None:
+        for controller in self._controllers:
+            controller.queue.shut_down()
+        if not working:
+            return
+        _, late = await asyncio.wait(working, timeout=self._stop_deadline)
+        if late:
+            _log.warning("reconciles cancelled at shutdown", controllers=",".join(task.get_name() for task in late))
+        for task in late:
+            task.cancel()
