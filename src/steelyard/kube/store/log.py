@@ -39,6 +39,10 @@ _CHANGES: Final = """
 SELECT l.*, p.* FROM log l LEFT JOIN log p ON p.revision = l.previous AND l.previous > 0
 WHERE l.revision > ? AND l.revision <= ? AND l.key >= ? AND l.key < ? ORDER BY l.revision LIMIT ?
 """
+_NOT_THE_FILE: Final = frozenset(
+    (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_NOMEM,
+     sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY)
+)  # fmt: skip
 _CHECKPOINT_PAGES: Final = 4000
 """Pages of write-ahead log (16 MB) before they are moved into the database file."""
 
@@ -262,8 +266,8 @@ def _lenient(text: bytes) -> str:
 
 
 def _unreadable(path: Path, error: sqlite3.DatabaseError) -> Exception:
-    """Damage is Corrupt; what may pass (a full disk, a missing permission) stays what it is."""
-    if isinstance(error, sqlite3.OperationalError):
+    """Damage is Corrupt; what the file cannot be blamed for (a missing permission, a full disk) stays what it is."""
+    if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _NOT_THE_FILE:
         return error
     return Corrupt(f"{path} cannot be read: {error}; restore a backup")
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -143,13 +143,11 @@ class Store:
 
     def _replaced_since(self, prefix: str, revision: int) -> dict[str, Record | None] | None:
         """The state at `revision` of each key changed since, if the recent changes reach back that far, else None."""
-        if revision >= self.revision:
-            return {}
-        recent = self._recent
-        if not recent or recent[0].revision > revision + 1:
+        changes = self._recent_after(revision)
+        if changes is None:
             return None
         states: dict[str, Record | None] = {}
-        for change in islice(recent, revision + 1 - recent[0].revision, None):
+        for change in changes:
             if change.key.startswith(prefix):
                 states.setdefault(change.key, change.previous)
         return states
@@ -205,22 +203,27 @@ class Store:
             raise Compacted(after, self.compacted)
         if self._closing is not None:
             raise Closed
-        recent = self._recent
-        in_memory = after >= self.revision or (bool(recent) and recent[0].revision <= after + 1)
+        missed = self._recent_after(after)
         subscription = Subscription(
             prefix,
             self._subscribers.remove,
             limit=self._lag_limit,
             after=after,
             until=self.revision,
-            read=None if in_memory else self._history.changes,
+            read=self._history.changes if missed is None else None,
+            recent=(change for change in missed or () if change.key.startswith(prefix)),
         )
         self._subscribers.add(subscription)
-        if in_memory and after < self.revision:
-            for change in islice(recent, after + 1 - recent[0].revision, None):
-                if change.key.startswith(prefix):
-                    subscription.push(change)
         return subscription
+
+    def _recent_after(self, revision: int) -> Iterable[Change] | None:
+        """The changes after the revision, or None if they are not all in memory any more."""
+        if revision >= self.revision:
+            return ()
+        recent = self._recent
+        if not recent or recent[0].revision > revision + 1:
+            return None
+        return islice(recent, revision + 1 - recent[0].revision, None)
 
     async def compact(self, before: int) -> None:
         """Drops the history that leads up to the revision; states as of it and later remain readable."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
 from steelyard.kube.store.errors import Lagging
@@ -28,7 +28,8 @@ class Subscription:
     """The changes of one prefix in revision order, as an async iterator with one consumer.
 
     Iteration ends when the subscription or the store is closed; it raises `Lagging` after falling behind, `Compacted`
-    if history was dropped while it was being replayed, and `Corrupt`.
+    if history was dropped while it was being replayed, and `Corrupt`. What it resumes from is either `recent`, or read
+    from (after, until] with `read`.
     """
 
     __slots__ = (
@@ -44,12 +45,13 @@ class Subscription:
         after: int,
         until: int,
         read: ReadHistory | None,
+        recent: Iterable[Change] = (),
     ) -> None:
         self.prefix = prefix
         self._cancel = cancel
         self._limit = limit
         self._buffer: deque[Change] = deque()
-        self._taken: deque[Change] = deque()
+        self._taken = deque(recent)
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
         self._open = True
