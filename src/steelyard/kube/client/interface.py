@@ -114,7 +114,9 @@ class Client(Protocol):
         """All resources the server serves, in each group's preferred version."""
         ...
 
-    async def request(self, method: str, path: str, *, body: Object | None = None) -> Any:
+    async def request(
+        self, method: str, path: str, *, body: Object | None = None, accept: str = "application/json"
+    ) -> Any:
         """A raw request for what has no verb of its own (`/version`, `/openapi/v3`); the decoded JSON answer."""
         ...
 

@@ -2,8 +2,8 @@
 
 Two sources meet here: the watch, which is ordered but late, and the answers to this process's own writes, which are
 early but arrive in any order. The newer resourceVersion wins, whichever source it comes from, so a reader that has
-written reads its own write, and an older event never brings back an older state. Resource versions are compared as numbers,
-as both Steelyard's server and etcd make them: one counter for all objects.
+written reads its own write, and an older event never brings back an older state. Resource versions are compared as
+numbers, as both Steelyard's server and etcd make them: one counter for all objects.
 """
 
 from __future__ import annotations

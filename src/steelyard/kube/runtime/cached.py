@@ -138,8 +138,10 @@ class CachedClient:
     async def discover(self) -> Sequence[Resource]:
         return await self.live.discover()
 
-    async def request(self, method: str, path: str, *, body: Object | None = None) -> Any:
-        return await self.live.request(method, path, body=body)
+    async def request(
+        self, method: str, path: str, *, body: Object | None = None, accept: str = "application/json"
+    ) -> Any:
+        return await self.live.request(method, path, body=body, accept=accept)
 
     async def close(self) -> None:
         await self.live.close()

@@ -131,8 +131,9 @@ class Controller:
             name=key.name,
             reconcile=reconcile_id,
         ):
+            deadline = asyncio.timeout(self.deadline)
             try:
-                async with asyncio.timeout(self.deadline):
+                async with deadline:
                     result = await self.reconciler.reconcile(key)
             except errors.Conflict:
                 self._metrics.conflicts.inc()
@@ -141,16 +142,11 @@ class Controller:
                 self._count_failure()
                 delay = self.queue.retry(key)
                 _log.error("reconcile failed", error=f"{error.reason}: {error.message}", retry_in=f"{delay:g}s")
-            except TimeoutError:
-                self._count_failure()
-                delay = self.queue.retry(key)
-                _log.exception(
-                    "reconcile exceeded its deadline", deadline=f"{self.deadline:g}s", retry_in=f"{delay:g}s"
-                )
             except Exception:
                 self._count_failure()
                 delay = self.queue.retry(key)
-                _log.exception("reconcile failed", retry_in=f"{delay:g}s")
+                message = "reconcile exceeded its deadline" if deadline.expired() else "reconcile failed"
+                _log.exception(message, retry_in=f"{delay:g}s")
             else:
                 self._metrics.successes.inc()
                 self._metrics.last_reconciled.set(self._clock.now().timestamp())

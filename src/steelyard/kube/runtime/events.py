@@ -1,8 +1,8 @@
 """Events on objects, for `kubectl describe`: recorded in the background, never failing or delaying a reconcile.
 
-An event that repeats patches the count of the one that is there, and keeps doing so after a restart, since an event's name
-derives from what it says. Many events alike but for their message become one "(combined from similar events)", and an
-object that goes on and on gets one event per five minutes after its first 25. There is no task and no timer while
+An event that repeats patches the count of the one that is there, and keeps doing so after a restart, since an event's
+name derives from what it says. Many events alike but for their message become one "(combined from similar events)", and
+an object that goes on and on gets one event per five minutes after its first 25. There is no task and no timer while
 nothing is recorded.
 """
 
