@@ -89,8 +89,7 @@ class Claimed:
     """The lock on a data directory, from `up`'s first step to its last. The kernel drops it when the process dies."""
 
     def __init__(self, data_dir: DataDir) -> None:
-        self._path = data_dir.pid_file
-        self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._handle = os.open(data_dir.pid_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -105,7 +104,8 @@ class Claimed:
         os.pwrite(self._handle, json.dumps(fields).encode() + b"\n", 0)
 
     def release(self) -> None:
-        self._path.unlink(missing_ok=True)
+        """The file stays: removing it would let a process that has just opened it lock a file nobody else sees."""
+        os.ftruncate(self._handle, 0)
         os.close(self._handle)
 
 

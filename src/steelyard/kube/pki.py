@@ -94,6 +94,18 @@ def expiry_of(certificate: bytes) -> datetime.datetime:
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
+def hosts_of(certificate: bytes) -> list[str]:
+    """The names and addresses that a serving certificate is valid for."""
+    try:
+        extension = x509.load_pem_x509_certificate(certificate).extensions.get_extension_for_class(
+            x509.SubjectAlternativeName
+        )
+    except x509.ExtensionNotFound:
+        return []
+    addresses = [str(address) for address in extension.value.get_values_for_type(x509.IPAddress)]
+    return [*extension.value.get_values_for_type(x509.DNSName), *addresses]
+
+
 def key_hash(certificate: bytes) -> str:
     """What kubeadm pins an authority by: `sha256:` and the digest of the certificate's public key info."""
     public = x509.load_pem_x509_certificate(certificate).public_key()

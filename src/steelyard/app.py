@@ -1,0 +1,198 @@
+"""The whole platform in one process. The only module that imports every layer; it decides nothing, it wires.
+
+Start: data directory locked, databases opened, kinds defined, API served, controllers running. End (Ctrl-C, SIGTERM):
+the same in reverse, each step with a deadline. Whatever moment the process is killed at, the next start goes on from
+what was acknowledged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvloop
+
+import steelyard
+from steelyard import credentials, datadir
+from steelyard.api import registry
+from steelyard.api.clusterapi import definitions as clusterapi
+from steelyard.controllers import claims, lifecycle
+from steelyard.datadir import DataDir
+from steelyard.kube.client.interface import Client
+from steelyard.kube.client.local import LocalClient
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from steelyard.kube.runtime import clock as clocks
+from steelyard.kube.runtime import logs
+from steelyard.kube.runtime.manager import Manager
+from steelyard.kube.server import authn, http, tls
+from steelyard.kube.server.api import Api
+from steelyard.kube.server.call import SYSTEM_MASTERS, User
+from steelyard.kube.server.hosting import Hosting
+from steelyard.kube.store.store import Store
+from steelyard.providers import simulated
+from steelyard.settings import Platform
+
+FIELD_MANAGER = "steelyard"
+_CONTROLLERS = User("system:steelyard-controllers", (SYSTEM_MASTERS,))
+
+OnReady = Callable[[str, Path, str], None]
+Companion = Callable[[Client], Awaitable[None]]
+
+
+class CannotStart(Exception):
+    """The platform cannot run here; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    data_dir: DataDir
+    host: str
+    port: int
+    platform: Platform
+    fsync: bool = True
+    """Off only to show that the durability check notices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a started platform offers to whoever started it."""
+
+    url: str
+    client: Client
+    manager: Manager
+    store: Store
+    simulated_store: Store
+
+
+def run(options: Options, *, on_ready: OnReady | None = None, companion: Companion | None = None) -> None:
+    """Runs until Ctrl-C or SIGTERM. `companion` runs beside it, with a client of the platform."""
+    logs.set_up()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(options, on_ready, companion))
+
+
+async def _serve(options: Options, on_ready: OnReady | None, companion: Companion | None) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, _end_or_force, ended)
+    async with started(options) as platform:
+        if on_ready is not None:
+            description = f"domain {options.platform.domain}, {options.platform.infrastructure} machines"
+            on_ready(platform.url, options.data_dir.kubeconfig, description)
+        beside = asyncio.ensure_future(companion(platform.client)) if companion else None
+        await ended.wait()
+        if beside is not None:
+            beside.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await beside
+
+
+def _end_or_force(ended: asyncio.Event) -> None:
+    """A second Ctrl-C ends the process at once; nothing acknowledged is lost by that."""
+    if ended.is_set():
+        raise SystemExit(130)
+    ended.set()
+
+
+@contextlib.asynccontextmanager
+async def started(options: Options) -> AsyncIterator[Running]:
+    """The platform while it runs."""
+    clock = clocks.SYSTEM
+    options.data_dir.create()
+    async with contextlib.AsyncExitStack() as stack:
+        claimed = datadir.Claimed(options.data_dir)
+        stack.callback(claimed.release)
+        store = await _open(stack, options.data_dir.database, fsync=options.fsync)
+        simulated_store = await _open(stack, options.data_dir.simulated_database, fsync=options.fsync)
+        api = await Api.start(store)
+        stack.push_async_callback(api.close)
+        client = LocalClient(api, _CONTROLLERS, FIELD_MANAGER)
+        await _define_kinds(client, options.platform.domain)
+
+        hosting = Hosting(simulated_store, host=options.host, clock=clock)
+        stack.push_async_callback(hosting.close)
+        listener = await _listen(stack, api, options, clock.now())
+        url = f"https://{hosting.advertised_host}:{listener.port}"
+
+        manager = _manager(client, hosting, options.platform)
+        running = asyncio.create_task(manager.run(), name="manager")
+        stack.push_async_callback(_stop, manager, running)
+        await _first(running, manager.ready)
+        claimed.describe(
+            datadir.Instance(pid=os.getpid(), url=url, started=clocks.rfc3339(clock.now()), version=steelyard.__version__)
+        )
+        yield Running(url, client, manager, store, simulated_store)
+
+
+def _manager(client: Client, hosting: Hosting, platform: Platform) -> Manager:
+    manager = Manager(client)
+    delays = simulated.Delays(
+        boot=platform.simulated.boot_seconds,
+        join=platform.simulated.join_seconds,
+        delete=platform.simulated.delete_seconds,
+    )
+    for controller in (
+        *claims.controllers(manager, platform),
+        *lifecycle.controllers(manager),
+        *simulated.controllers(manager, hosting, delays),
+    ):
+        manager.add(controller)
+    return manager
+
+
+async def _define_kinds(client: Client, domain: str) -> None:
+    """Applies the CRDs of all our kinds; unchanged ones cost nothing."""
+    definitions: list[Object] = [*registry.definitions(domain), *clusterapi.crds()]
+    await asyncio.gather(
+        *(client.apply(CUSTOM_RESOURCE_DEFINITIONS, crd, field_manager=FIELD_MANAGER) for crd in definitions)
+    )
+
+
+async def _open(stack: contextlib.AsyncExitStack, path: Path, *, fsync: bool) -> Store:
+    store = await Store.open(path, fsync=fsync)
+    stack.push_async_callback(store.close)
+    return store
+
+
+async def _listen(
+    stack: contextlib.AsyncExitStack, api: Api, options: Options, now: datetime.datetime
+) -> http.Listener:
+    authority = credentials.authority(options.data_dir, now=now)
+    hosts = ["localhost", "127.0.0.1", "kubernetes.default.svc", options.host]
+    serving = tls.ServingTls(
+        credentials.serving(options.data_dir, authority, hosts, now=now), client_authority=authority.certificate
+    )
+    authenticator = authn.Authenticator()
+    try:
+        listener = await http.listen(api, options.host, options.port, tls=serving, authenticator=authenticator)
+    except OSError as error:
+        raise CannotStart(
+            f"cannot serve on {options.host}:{options.port}: {error.strerror or error}. "
+            "Choose another with --port, or --port 0 for any free one."
+        ) from error
+    stack.push_async_callback(listener.close)
+    url = f"https://{'127.0.0.1' if options.host == '0.0.0.0' else options.host}:{listener.port}"  # noqa: S104 - compared
+    authenticator.tokens = credentials.administrator(options.data_dir, url, authority.certificate)
+    return listener
+
+
+async def _first(task: asyncio.Task[None], event: asyncio.Event) -> None:
+    """Until the event is set; a task that fails before that raises its error here."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    if task.done():
+        task.result()
+
+
+async def _stop(manager: Manager, running: asyncio.Task[None]) -> None:
+    manager.stop()
+    await running

@@ -1,0 +1,141 @@
+"""What `steelyard doctor` looks at. Each check says what it found and, where something is wrong, what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import os
+import shutil
+import socket
+import sqlite3
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from steelyard import settings
+from steelyard.datadir import DataDir
+from steelyard.kube import errors, pki
+from steelyard.kube.client.http import HttpClient
+
+_DISK_WANTED = 1 << 30
+_EXPIRY_WARNING = datetime.timedelta(days=30)
+_OLDEST_SQLITE = (3, 35, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    level: Literal["ok", "note", "FAIL"]
+    subject: str
+    text: str
+
+    @property
+    def is_failure(self) -> bool:
+        return self.level == "FAIL"
+
+    def __str__(self) -> str:
+        return f"{self.level:<5} {self.subject}: {self.text}"
+
+
+def run(where: DataDir, platform_file: Path | None) -> Iterator[Finding]:
+    yield _python()
+    yield _sqlite()
+    yield _platform_file(platform_file)
+    yield from _data_directory(where)
+    yield from _platform(where)
+    yield _kubectl()
+    yield _virtualisation()
+
+
+def _python() -> Finding:
+    return Finding("ok", "python", f"{sys.version.split()[0]} at {sys.executable}")
+
+
+def _sqlite() -> Finding:
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        return Finding("FAIL", "sqlite", f"{sqlite3.sqlite_version} is too old; use a Python built with 3.35 or later")
+    return Finding("ok", "sqlite", sqlite3.sqlite_version)
+
+
+def _platform_file(given: Path | None) -> Finding:
+    try:
+        path = settings.find(given)
+        platform = settings.read(given)
+    except settings.SettingsError as error:
+        return Finding("FAIL", "platform file", str(error))
+    origin = str(path) if path else "none found, built-in defaults"
+    return Finding("ok", "platform file", f"{origin}; domain {platform.domain}, {platform.infrastructure} machines")
+
+
+def _data_directory(where: DataDir) -> Iterator[Finding]:
+    existing = next(path for path in (where.root, *where.root.parents) if path.exists())
+    if not os.access(existing, os.W_OK | os.X_OK):
+        yield Finding("FAIL", "data directory", f"{existing} is not writable; choose another with --data-dir")
+        return
+    free = shutil.disk_usage(existing).free
+    text = f"{where.root}, {free / (1 << 30):.1f} GiB free"
+    if free < _DISK_WANTED:
+        yield Finding("FAIL", "data directory", f"{text}: make room, writes fail when the disk is full")
+    else:
+        yield Finding("ok", "data directory", text)
+    if where.kubeconfig.exists():
+        mode = stat.S_IMODE(where.kubeconfig.stat().st_mode)
+        if mode & 0o077:
+            yield Finding("FAIL", "kubeconfig", f"mode {mode:o} lets others read it; run: chmod 600 {where.kubeconfig}")
+    certificate = where.pki / "ca.crt"
+    if certificate.exists():
+        yield _expiry(certificate)
+
+
+def _expiry(certificate: Path) -> Finding:
+    expires = pki.expiry_of(certificate.read_bytes())
+    if expires - datetime.datetime.now(datetime.UTC) < _EXPIRY_WARNING:
+        return Finding(
+            "FAIL", "certificate authority", f"expires {expires:%Y-%m-%d}; clients will refuse it from then on"
+        )
+    return Finding("ok", "certificate authority", f"valid until {expires:%Y-%m-%d}")
+
+
+def _platform(where: DataDir) -> Iterator[Finding]:
+    instance = where.running()
+    if instance is None:
+        yield Finding("note", "platform", "not running; start it with: steelyard up")
+        return
+    try:
+        asyncio.run(_ask_ready(where))
+    except errors.ApiError as error:
+        yield Finding(
+            "FAIL", "platform", f"process {instance.pid} runs, but {instance.url}/readyz says: {error.message}"
+        )
+    else:
+        yield Finding("ok", "platform", f"ready at {instance.url}, process {instance.pid}")
+
+
+async def _ask_ready(where: DataDir) -> None:
+    client = HttpClient.from_kubeconfig(where.kubeconfig.read_text())
+    try:
+        await client.request("GET", "/version")
+        await client.discover()
+    finally:
+        await client.close()
+
+
+def _kubectl() -> Finding:
+    path = shutil.which("kubectl")
+    if path is None:
+        return Finding("note", "kubectl", "not on the PATH; `steelyard get` and `describe` work without it")
+    answer = subprocess.run(  # noqa: S603 - the user's own kubectl
+        [path, "version", "--client"], capture_output=True, text=True, timeout=10, check=False
+    )
+    return Finding("ok", "kubectl", f"{path}, {answer.stdout.splitlines()[0] if answer.stdout else 'version unknown'}")
+
+
+def _virtualisation() -> Finding:
+    flags = Path("/proc/cpuinfo")
+    has_flags = flags.exists() and any(flag in flags.read_text().split() for flag in ("vmx", "svm"))
+    if has_flags and Path("/dev/kvm").exists():
+        return Finding("ok", "virtualisation", "the CPU has it and /dev/kvm exists")
+    return Finding("note", "virtualisation", f"{socket.gethostname()} has none; simulated machines need none")

@@ -1,0 +1,353 @@
+"""The verbs on claims and other objects: create, get, describe, wait, delete, kubeconfig."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import datetime
+import inspect
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin
+
+import typer
+from pydantic.fields import FieldInfo
+
+from steelyard.api.workloadcluster import Parameters
+from steelyard.cli import ages, describe, output, session, targets
+from steelyard.cli.exits import CommandError, Exit
+from steelyard.cli.output import Format
+from steelyard.cli.session import DataDirOption, NamespaceOption, OutputOption
+from steelyard.kube import errors, objects
+from steelyard.kube.client.interface import Client
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import EVENTS, NAMESPACES, SECRETS, Resource
+
+DEFAULT_NAMESPACE = "default"
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+TargetArgument = Annotated[list[str], typer.Argument(metavar="[KIND] NAME", help="NAME, KIND/NAME or KIND NAME.")]
+TimeoutOption = Annotated[str, typer.Option("--timeout", help="How long to wait: 90s, 5m, 1h30m.")]
+
+create = typer.Typer(no_args_is_help=True, help="Create a claim.")
+
+
+def create_cluster(
+    name: str,
+    namespace: str,
+    wait: bool,
+    timeout: str,
+    dry_run: bool,
+    format_: Format,
+    data_dir: Path | None,
+    **flags: Any,
+) -> None:
+    """Create a WorkloadCluster: a Kubernetes cluster of your own.
+
+    What you leave out comes from the environment.
+
+    Example: steelyard create cluster shop --environment dev --worker-replicas 3 --wait
+    """
+    parameters = {_alias(key): value for key, value in flags.items() if value is not None}
+
+    async def command(client: Client) -> None:
+        resource = await targets.claim_resource(client)
+        claim: Object = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"parameters": parameters},
+        }
+        if dry_run:
+            claim = await client.create(resource, claim, dry_run=True)
+        else:
+            await _ensure_namespace(client, namespace)
+            claim = await client.create(resource, claim)
+        _print_object(claim, format_)
+        if wait and not dry_run:
+            await _wait(client, resource, claim, "Ready", _seconds(timeout))
+
+    session.run(data_dir, command)
+
+
+def get(
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[KIND] [NAME]", help="What to list; default: claims.")
+    ] = None,
+    namespace: NamespaceOption = "",
+    selector: Annotated[str, typer.Option("--selector", "-l", help="Only objects with these labels.")] = "",
+    format_: OutputOption = Format.TABLE,
+    data_dir: DataDirOption = None,
+) -> None:
+    """List claims, or objects of any kind, in all namespaces or one.
+
+    Example: steelyard get machines -n team-a -o wide
+    """
+    words = words or []
+    if len(words) == 1 and "/" in words[0]:
+        words = words[0].split("/", 1)
+    kind, name = (*words, "", "")[:2]
+
+    async def command(client: Client) -> None:
+        resource = await targets.resource(client, kind)
+        if format_ in (Format.TABLE, Format.WIDE):
+            await _print_table(client, resource, namespace, name, selector, wide=format_ is Format.WIDE)
+        elif name:
+            _print_object((await targets.find(client, targets.Target(kind, name), namespace))[1], format_)
+        else:
+            items = (await client.list(resource, namespace, label_selector=selector)).items
+            _print_list(items, format_)
+
+    session.run(data_dir, command)
+
+
+def describe_(words: TargetArgument, namespace: NamespaceOption = "", data_dir: DataDirOption = None) -> None:
+    """Say how a cluster is: state, reasons, machines, events, and what to do next.
+
+    Example: steelyard describe dev-cluster
+    """
+
+    async def command(client: Client) -> None:
+        resource, obj = await targets.find(client, targets.parse(words), namespace)
+        now = datetime.datetime.now(datetime.UTC)
+        if resource.kind == targets.CLAIM_KIND:
+            output.result(describe.render(await describe.gather(client, obj), now))
+            return
+        selector = f"involvedObject.name={objects.name(obj)}"
+        events = (await client.list(EVENTS, objects.namespace(obj), field_selector=selector)).items
+        output.result(describe.render_generic(obj, events, now))
+
+    session.run(data_dir, command)
+
+
+def wait(
+    words: TargetArgument,
+    for_: Annotated[str, typer.Option("--for", help="A condition that must be True, or: deleted.")] = "Ready",
+    timeout: TimeoutOption = "5m",
+    namespace: NamespaceOption = "",
+    data_dir: DataDirOption = None,
+) -> None:
+    """Wait until a cluster is ready, or gone.
+
+    Exit code 4 if it does not happen in time. Example: steelyard wait dev-cluster --for deleted --timeout 2m
+    """
+
+    async def command(client: Client) -> None:
+        try:
+            resource, obj = await targets.find(client, targets.parse(words), namespace)
+        except errors.NotFound:
+            if for_ == "deleted":
+                return
+            raise
+        await _wait(client, resource, obj, for_, _seconds(timeout))
+
+    session.run(data_dir, command)
+
+
+def delete(
+    words: TargetArgument,
+    namespace: NamespaceOption = "",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    wait_: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is gone.")] = True,
+    timeout: TimeoutOption = "5m",
+    data_dir: DataDirOption = None,
+) -> None:
+    """Delete a cluster with all its machines, or any other object.
+
+    Example: steelyard delete dev-cluster --yes
+    """
+
+    async def command(client: Client) -> None:
+        resource, obj = await targets.find(client, targets.parse(words), namespace)
+        what = f"{resource.kind} {objects.qualified_name(obj)}"
+        if not yes and sys.stdin.isatty():
+            typer.confirm(f"Delete {what} and everything made for it?", abort=True, err=True)
+        await client.delete(
+            resource, objects.name(obj), objects.namespace(obj), propagation="Background", uid=objects.uid(obj)
+        )
+        if wait_:
+            await _wait(client, resource, obj, "deleted", _seconds(timeout))
+        output.note(f"{what} {'deleted' if wait_ else 'is being deleted'}")
+
+    session.run(data_dir, command)
+
+
+def kubeconfig(
+    cluster: Annotated[
+        str | None, typer.Argument(help="A claim's name; without it, the platform administrator's.")
+    ] = None,
+    namespace: NamespaceOption = "",
+    data_dir: DataDirOption = None,
+) -> None:
+    """Print a kubeconfig: the platform administrator's, or a cluster's.
+
+    Example: steelyard kubeconfig dev-cluster > dev.kubeconfig
+    """
+    if cluster is None:
+        output.result(session.guarded(lambda: session.admin_kubeconfig(data_dir)))
+        return
+
+    async def command(client: Client) -> None:
+        _, claim = await targets.find(client, targets.Target("", cluster), namespace)
+        reference = objects.mapping(objects.at(claim, "status", "kubeconfigSecret"))
+        if not reference:
+            raise CommandError(
+                f"{objects.qualified_name(claim)} has no kubeconfig yet; wait for it: steelyard wait {cluster}"
+            )
+        secret = await client.get(SECRETS, str(reference["name"]), str(reference["namespace"]))
+        output.result(base64.b64decode(str(objects.at(secret, "data", "value") or "")).decode())
+
+    session.run(data_dir, command)
+
+
+async def _wait(client: Client, resource: Resource, obj: Object, wanted: str, timeout: float) -> None:
+    """Until the condition holds for this very object (by UID), or it is gone if that is what is waited for."""
+    name, namespace, uid = objects.name(obj), objects.namespace(obj), objects.uid(obj)
+    selector = f"metadata.name={name}"
+    last = obj
+    try:
+        async with asyncio.timeout(timeout):
+            while True:
+                listed = await client.list(resource, namespace, field_selector=selector)
+                current = next((item for item in listed.items if objects.uid(item) == uid), None)
+                if _reached(current, wanted):
+                    return
+                last = current or last
+                with contextlib.suppress(errors.Expired):
+                    async for event in client.watch(
+                        resource, namespace, resource_version=listed.resource_version, field_selector=selector
+                    ):
+                        if event.type == "BOOKMARK":
+                            continue
+                        is_gone = event.type == "DELETED" or objects.uid(event.object) != uid
+                        last = event.object
+                        if _reached(None if is_gone else event.object, wanted):
+                            return
+    except TimeoutError:
+        waited_for = "gone" if wanted == "deleted" else wanted
+        raise CommandError(
+            f"{resource.kind} {objects.qualified_name(obj)} is not {waited_for} after {timeout:g} s: "
+            f"{_message(last)}; see: steelyard describe {name}",
+            code=Exit.TIMEOUT,
+        ) from None
+
+
+def _reached(obj: Object | None, wanted: str) -> bool:
+    if obj is None:
+        if wanted == "deleted":
+            return True
+        raise CommandError("the object was deleted while it was waited for")
+    conditions = map(objects.mapping, objects.sequence(objects.at(obj, "status", "conditions")))
+    return any(item.get("type") == wanted and item.get("status") == "True" for item in conditions)
+
+
+def _message(obj: Object) -> str:
+    message = objects.at(obj, "status", "message")
+    if message:
+        return str(message)
+    conditions = [objects.mapping(item) for item in objects.sequence(objects.at(obj, "status", "conditions"))]
+    return "; ".join(f"{item.get('type')}={item.get('status')}" for item in conditions) or "nothing reported yet"
+
+
+async def _print_table(
+    client: Client, resource: Resource, namespace: str, name: str, selector: str, *, wide: bool
+) -> None:
+    if name and not namespace and resource.namespaced:
+        found = await targets.find(client, targets.Target(resource.group_resource, name), namespace)
+        namespace = objects.namespace(found[1])
+    path = resource.path(namespace, name)
+    if selector:
+        path += f"?labelSelector={selector}"
+    table = objects.mapping(await client.request("GET", path, accept=_TABLE))
+    if not table.get("rows"):
+        where = f"in namespace {namespace}" if namespace else "in any namespace"
+        output.note(f"No {resource.plural} {where if resource.namespaced else ''}".rstrip() + ".")
+        return
+    output.server_table(table, wide=wide, namespaces=resource.namespaced and not namespace)
+
+
+def _print_object(obj: Object, format_: Format) -> None:
+    match format_:
+        case Format.JSON:
+            output.result(output.as_json(obj))
+        case Format.YAML:
+            output.result(output.as_yaml(obj))
+        case Format.NAME:
+            output.result(output.object_name(obj))
+        case _:
+            output.result(f"{output.object_name(obj)} created in namespace {objects.namespace(obj)}")
+
+
+def _print_list(items: Any, format_: Format) -> None:
+    if format_ is Format.NAME:
+        for item in items:
+            output.result(output.object_name(item))
+        return
+    listing = {"apiVersion": "v1", "kind": "List", "items": list(items)}
+    output.result(output.as_json(listing) if format_ is Format.JSON else output.as_yaml(listing))
+
+
+async def _ensure_namespace(client: Client, namespace: str) -> None:
+    try:
+        await client.get(NAMESPACES, namespace)
+    except errors.NotFound:
+        body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+        with contextlib.suppress(errors.AlreadyExists):
+            await client.create(NAMESPACES, body)
+        output.note(f"namespace {namespace} created")
+
+
+def _seconds(text: str) -> float:
+    try:
+        return ages.seconds(text)
+    except ValueError as error:
+        raise CommandError(str(error), code=Exit.USAGE) from None
+
+
+def _alias(field: str) -> str:
+    return Parameters.model_fields[field].alias or field
+
+
+def _flag(name: str, field: FieldInfo) -> inspect.Parameter:
+    """One command-line flag for one parameter of the claim: name, help and type come from the model."""
+    value_type = next((arg for arg in get_args(field.annotation) if arg is not type(None)), field.annotation)
+    is_choice_of_words = get_origin(value_type) is Literal and isinstance(get_args(value_type)[0], str)
+    if not is_choice_of_words:
+        value_type = str if _is_text(value_type) else int
+    option: Any = typer.Option(help=field.description, show_default=False)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=... if field.is_required() else None,
+        annotation=Annotated[value_type if field.is_required() else value_type | None, option],
+    )
+
+
+def _is_text(value_type: Any) -> bool:
+    return value_type is str or (get_origin(value_type) is Annotated and get_args(value_type)[0] is str)
+
+
+def _with_model_flags() -> None:
+    """Gives `create cluster` a flag for each field of the model, so that a new field needs no edit here."""
+    fixed: list[tuple[str, Any, Any]] = [
+        ("name", Annotated[str, typer.Argument(help="The cluster's name.")], inspect.Parameter.empty),
+        ("namespace", NamespaceOption, DEFAULT_NAMESPACE),
+        ("wait", Annotated[bool, typer.Option("--wait", help="Wait until it is ready.")], False),
+        ("timeout", TimeoutOption, "5m"),
+        ("dry_run", Annotated[bool, typer.Option("--dry-run", help="Validate only; create nothing.")], False),
+        ("format_", OutputOption, Format.TABLE),
+        ("data_dir", DataDirOption, None),
+    ]
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, annotation, default in fixed
+    ]
+    parameters += [_flag(name, field) for name, field in Parameters.model_fields.items()]
+    required_first = sorted(parameters, key=lambda item: item.default is not inspect.Parameter.empty)
+    create_cluster.__signature__ = inspect.Signature(required_first)  # type: ignore[attr-defined]
+    create_cluster.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    create.command("cluster")(create_cluster)
+
+
+_with_model_flags()

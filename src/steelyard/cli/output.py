@@ -1,0 +1,90 @@
+"""Everything the command line prints passes here: tables, JSON, YAML and names on stdout, the rest on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any
+
+import orjson
+import yaml
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+
+stdout = Console(highlight=False, soft_wrap=True)
+stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+def result(text: str) -> None:
+    """A result as it is, without any interpretation of brackets or colours."""
+    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+
+
+def note(text: str) -> None:
+    """Something for the person at the terminal: progress, a hint, what was done."""
+    stderr.print(escape(text))
+
+
+def failure(text: str) -> None:
+    stderr.print(f"[red]error:[/red] {escape(text)}")
+
+
+def as_json(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+
+
+def as_yaml(value: Any) -> str:
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1000)
+
+
+def object_name(obj: Object) -> str:
+    """As kubectl writes it with `-o name`: `workloadcluster.compute.steelyard.dev/dev-cluster`."""
+    group = str(obj.get("apiVersion") or "").rpartition("/")[0]
+    kind = str(obj.get("kind") or "").lower()
+    return f"{kind}.{group}/{objects.name(obj)}" if group else f"{kind}/{objects.name(obj)}"
+
+
+def rows(headings: Sequence[str], body: Iterable[Sequence[str]]) -> None:
+    """A plain table in kubectl's manner: headings in capitals, no lines."""
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="", padding=(0, 3, 0, 0))
+    for heading in headings:
+        table.add_column(heading.upper(), no_wrap=True)
+    for row in body:
+        table.add_row(*(escape(cell) for cell in row))
+    stdout.print(table)
+
+
+def server_table(table: Object, *, wide: bool, namespaces: bool) -> None:
+    """A `meta.k8s.io/v1` Table as the server made it; columns of a priority above 0 only when `wide`."""
+    columns = [objects.mapping(column) for column in objects.sequence(table.get("columnDefinitions"))]
+    shown = [index for index, column in enumerate(columns) if wide or not column.get("priority")]
+    headings = [str(columns[index].get("name") or "") for index in shown]
+    body: list[list[str]] = []
+    for row in map(objects.mapping, objects.sequence(table.get("rows"))):
+        cells = objects.sequence(row.get("cells"))
+        line = [_cell(cells[index]) if index < len(cells) else "" for index in shown]
+        if namespaces:
+            line.insert(0, objects.namespace(objects.mapping(row.get("object"))))
+        body.append(line)
+    rows(["Namespace", *headings] if namespaces else headings, body)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)

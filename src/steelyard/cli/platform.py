@@ -1,0 +1,201 @@
+"""The verbs on the platform itself: up, down, status, doctor, version."""
+
+from __future__ import annotations
+
+import os
+import platform as host
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import steelyard
+from steelyard import settings
+from steelyard.cli import checks, demo, output, session, targets
+from steelyard.cli.exits import CommandError, Exit
+from steelyard.cli.session import DataDirOption
+from steelyard.datadir import AlreadyRunning, DataDir, Instance
+from steelyard.kube import objects
+from steelyard.kube.client.interface import Client
+
+_START_DEADLINE = 30.0
+_STOP_DEADLINE = 30.0
+
+PlatformOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--platform",
+        metavar="FILE",
+        help="The platform file. Default: $STEELYARD_PLATFORM, else ./platform.yaml, else built-in defaults.",
+        show_default=False,
+    ),
+]
+
+
+def up(
+    host: Annotated[
+        str, typer.Option("--host", help="Address to serve on; loopback unless told otherwise.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to serve on; 0 picks a free one.")] = 7443,
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Run in the background; end it with: steelyard down.")
+    ] = False,
+    demo_: Annotated[bool, typer.Option("--demo", help="Claim example clusters and show them coming up.")] = False,
+    platform_file: PlatformOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Run the platform: the Kubernetes API, the controllers, simulated machines, in one process.
+
+    Example: steelyard up --data-dir ./data --port 7443
+    """
+    where = session.locate(data_dir)
+    if detach:
+        session.guarded(lambda: _start_detached(where, host, port, platform_file))
+        return
+    session.guarded(lambda: _run(where, host, port, platform_file, with_demo=demo_))
+
+
+def down(data_dir: DataDirOption = None) -> None:
+    """End the platform of a data directory cleanly. Its data stays.
+
+    Example: steelyard down
+    """
+    session.guarded(lambda: _stop(session.locate(data_dir)))
+
+
+def status(data_dir: DataDirOption = None) -> None:
+    """Say whether the platform runs, where, and how its claims are. Exit code 3 if it does not run.
+
+    Example: steelyard status
+    """
+    where = session.locate(data_dir)
+    instance = where.running()
+    if instance is None:
+        output.result(f"not running (data directory {where.root}); start it with: steelyard up")
+        raise typer.Exit(Exit.NOT_RUNNING)
+    output.result(f"running: {instance.url}, process {instance.pid}, version {instance.version}")
+    output.result(f"started: {instance.started}")
+    output.result(f"data:    {where.root}")
+
+    async def command(client: Client) -> None:
+        claims = (await client.list(await targets.claim_resource(client))).items
+        ready = sum(1 for claim in claims if _is_ready(claim))
+        output.result(f"claims:  {len(claims)}, of which {ready} ready")
+
+    session.run(data_dir, command)
+
+
+def doctor(platform_file: PlatformOption = None, data_dir: DataDirOption = None) -> None:
+    """Check this machine and the platform, and say what to do about each finding. Exit code 1 if something is wrong.
+
+    Example: steelyard doctor
+    """
+    where = session.locate(data_dir)
+    findings = list(checks.run(where, platform_file))
+    for finding in findings:
+        output.result(str(finding))
+    if any(finding.is_failure for finding in findings):
+        raise typer.Exit(Exit.FAILED)
+
+
+def version() -> None:
+    """Print Steelyard's version, Python's and the system's.
+
+    Example: steelyard version
+    """
+    output.result(
+        f"steelyard {steelyard.__version__} (Python {host.python_version()}, {host.system()} {host.machine()})"
+    )
+
+
+def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, with_demo: bool) -> None:
+    from steelyard import app  # imported here: the other commands need none of what the platform loads
+
+    platform = _settings(platform_file)
+    try:
+        app.run(
+            app.Options(data_dir=where, host=host, port=port, platform=platform),
+            on_ready=_announce,
+            companion=demo.show if with_demo else None,
+        )
+    except AlreadyRunning as error:
+        raise CommandError(
+            f"{where.root}: {error}.\nUse that one, end it with `steelyard down`, or choose another --data-dir."
+        ) from None
+    except app.CannotStart as error:
+        raise CommandError(str(error)) from None
+
+
+def _settings(platform_file: Path | None) -> settings.Platform:
+    try:
+        return settings.read(platform_file)
+    except settings.SettingsError as error:
+        raise CommandError(str(error), code=Exit.USAGE) from None
+
+
+def _announce(url: str, kubeconfig: Path, description: str) -> None:
+    output.note(f"Steelyard {steelyard.__version__} serves the Kubernetes API at {url}")
+    output.note(f"  {description}")
+    output.note(f"  export KUBECONFIG={kubeconfig}")
+    output.note("  kubectl get workloadclusters -A        (or: steelyard get)")
+    output.note("Ctrl-C ends it; its data stays.")
+
+
+def _start_detached(where: DataDir, host: str, port: int, platform_file: Path | None) -> None:
+    running = where.running()
+    if running is not None:
+        raise CommandError(f"{where.root}: {AlreadyRunning(running)}")
+    _settings(platform_file)
+    where.create()
+    command = [sys.executable, "-m", "steelyard", "up", "--host", host, "--port", str(port)]
+    command += ["--data-dir", str(where.root)]
+    if platform_file is not None:
+        command += ["--platform", str(platform_file.absolute())]
+    with where.log_file.open("ab") as log:
+        start = log.tell()
+        process = subprocess.Popen(  # noqa: S603 - our own program with our own arguments
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    instance = _await_start(where, process)
+    if instance is None:
+        tail = where.log_file.read_bytes()[start:].decode(errors="replace").strip()
+        raise CommandError(f"the platform did not start (exit code {process.poll()}). It wrote:\n{tail[-2000:]}")
+    output.note(f"Steelyard runs at {instance.url}, process {instance.pid}; it logs to {where.log_file}")
+    output.note(f"  export KUBECONFIG={where.kubeconfig}")
+
+
+def _await_start(where: DataDir, process: subprocess.Popen[bytes]) -> Instance | None:
+    deadline = time.monotonic() + _START_DEADLINE
+    while time.monotonic() < deadline and process.poll() is None:
+        instance = where.running()
+        if instance is not None and instance.url:
+            return instance
+        time.sleep(0.05)
+    return None
+
+
+def _stop(where: DataDir) -> None:
+    instance = where.running()
+    if instance is None:
+        output.note(f"no platform runs in {where.root}")
+        return
+    os.kill(instance.pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_DEADLINE
+    while where.running() is not None:
+        if time.monotonic() > deadline:
+            raise CommandError(
+                f"process {instance.pid} has not ended after {_STOP_DEADLINE:g} s; nothing acknowledged is lost if you "
+                f"end it by force: kill -9 {instance.pid}",
+                code=Exit.TIMEOUT,
+            )
+        time.sleep(0.05)
+    output.note("the platform has ended; its data stays")
+
+
+def _is_ready(claim: objects.Object) -> bool:
+    conditions = map(objects.mapping, objects.sequence(objects.at(claim, "status", "conditions")))
+    return any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)

@@ -1,0 +1,79 @@
+"""What a command is about: from `cluster dev`, `cluster/dev` or plain `dev` to a resource and an object.
+
+Claims come first: `cluster` means our WorkloadCluster (as in `create cluster`), and a plain name is a claim's. Any
+other resource is found by its plural or kind, as kubectl does it, with the group after a dot where needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from steelyard.cli.exits import CommandError, Exit
+from steelyard.kube import errors, objects
+from steelyard.kube.client.interface import Client
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+
+CLAIM_KIND = "WorkloadCluster"
+_CLAIM_NAMES = ("cluster", "clusters", "claim", "claims", "workloadcluster", "workloadclusters", "wc")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    kind: str
+    """As the user wrote it; empty means the claim."""
+    name: str
+
+
+def parse(words: Sequence[str]) -> Target:
+    """`["dev"]`, `["cluster/dev"]` and `["cluster", "dev"]` all name the claim dev."""
+    match list(words):
+        case [name] if "/" in name:
+            kind, _, name = name.partition("/")
+            return Target(kind, name)
+        case [name]:
+            return Target("", name)
+        case [kind, name]:
+            return Target(kind, name)
+        case _:
+            raise CommandError("name one object: NAME, KIND/NAME or KIND NAME", code=Exit.USAGE)
+
+
+async def claim_resource(client: Client) -> Resource:
+    """The claim's resource in this platform's domain, whatever that domain is."""
+    for resource in await client.discover():
+        if resource.kind == CLAIM_KIND and resource.group.startswith("compute."):
+            return resource
+    raise CommandError("this API serves no WorkloadCluster: is it a Steelyard platform?")
+
+
+async def resource(client: Client, kind: str) -> Resource:
+    """The resource that the user means by `kind`."""
+    if not kind or kind.lower() in _CLAIM_NAMES:
+        return await claim_resource(client)
+    name, _, group = kind.lower().partition(".")
+    for candidate in await client.discover():
+        is_meant = name in (candidate.plural, candidate.kind.lower())
+        if is_meant and (not group or candidate.group == group):
+            return candidate
+    raise CommandError(
+        f'there is no resource "{kind}"; `steelyard get` lists claims, `kubectl api-resources` all kinds'
+    )
+
+
+async def find(client: Client, target: Target, namespace: str) -> tuple[Resource, Object]:
+    """The object. Without a namespace it is looked for in all of them, and must be the only one of its name."""
+    wanted = await resource(client, target.kind)
+    if namespace or not wanted.namespaced:
+        return wanted, await client.get(wanted, target.name, namespace)
+    found = (await client.list(wanted, field_selector=f"metadata.name={target.name}")).items
+    if not found:
+        raise errors.not_found(wanted.group_resource, target.name)
+    if len(found) > 1:
+        places = ", ".join(sorted(objects.namespace(obj) for obj in found))
+        raise CommandError(
+            f'several {wanted.plural} are named "{target.name}", in the namespaces {places}; use --namespace',
+            code=Exit.USAGE,
+        )
+    return wanted, found[0]

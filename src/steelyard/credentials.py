@@ -1,0 +1,91 @@
+"""The platform's own authority, serving certificate and administrator, made on the first start and kept.
+
+The administrator's token is written into the kubeconfig and nowhere else; the platform keeps its SHA-256 hash. A
+serving certificate that runs out within a month, or that was made for another address, is made anew at start.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+
+from steelyard.datadir import DataDir
+from steelyard.kube import pki
+from steelyard.kube.client import kubeconfig
+from steelyard.kube.pki import KeyPair
+from steelyard.kube.server.call import SYSTEM_MASTERS, User
+
+ADMINISTRATOR = "steelyard-admin"
+_RENEW_BEFORE = datetime.timedelta(days=30)
+
+
+def authority(data_dir: DataDir, *, now: datetime.datetime) -> KeyPair:
+    existing = _load(data_dir.pki, "ca")
+    if existing is not None:
+        return existing
+    made = pki.new_authority("steelyard-ca", now=now)
+    _save(data_dir.pki, "ca", made)
+    return made
+
+
+def serving(data_dir: DataDir, signer: KeyPair, hosts: list[str], *, now: datetime.datetime) -> KeyPair:
+    existing = _load(data_dir.pki, "server")
+    if existing is not None and _serves(existing, hosts, now):
+        return existing
+    made = pki.issue_serving(signer, "steelyard", hosts, now=now)
+    _save(data_dir.pki, "server", made)
+    return made
+
+
+def administrator(data_dir: DataDir, url: str, authority_certificate: bytes) -> Mapping[str, User]:
+    """Users by the hash of their token. Writes the administrator's kubeconfig; its token survives restarts."""
+    token = _token_in(data_dir.kubeconfig) or secrets.token_urlsafe(32)
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    _write(data_dir.pki / "tokens.json", json.dumps({digest: {"user": ADMINISTRATOR, "groups": [SYSTEM_MASTERS]}}))
+    config = kubeconfig.build(
+        name="steelyard", server=url, authority=authority_certificate, user=ADMINISTRATOR, token=token
+    )
+    kubeconfig.write(config, data_dir.kubeconfig)
+    return {digest: User(ADMINISTRATOR, (SYSTEM_MASTERS,))}
+
+
+def _token_in(path: Path) -> str:
+    """The token of an earlier start; empty where the file is absent or no longer ours."""
+    try:
+        return kubeconfig.parse(path.read_text()).context().user.token
+    except (FileNotFoundError, kubeconfig.BadKubeconfig):
+        return ""
+
+
+def _serves(pair: KeyPair, hosts: list[str], now: datetime.datetime) -> bool:
+    if pki.expiry_of(pair.certificate) - now < _RENEW_BEFORE:
+        return False
+    return set(hosts) <= set(pki.hosts_of(pair.certificate))
+
+
+def _load(directory: Path, name: str) -> KeyPair | None:
+    try:
+        return KeyPair((directory / f"{name}.crt").read_bytes(), (directory / f"{name}.key").read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def _save(directory: Path, name: str, pair: KeyPair) -> None:
+    """The key first: a certificate without its key would be taken for complete after a crash."""
+    _write(directory / f"{name}.key", pair.key.decode())
+    _write(directory / f"{name}.crt", pair.certificate.decode())
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_suffix(f"{path.suffix}.new")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

@@ -1,0 +1,162 @@
+"""Many API servers in one process: each with a space of its own in a shared store, a port and an authority of its own.
+
+Simulated clusters live here. They share one database file and its one writer thread; a cluster costs a listener and
+what its few objects take, no thread and no timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+import zlib
+from dataclasses import dataclass
+
+from steelyard.kube import pki
+from steelyard.kube.pki import KeyPair
+from steelyard.kube.runtime.clock import Clock
+from steelyard.kube.server import authn, http, tls
+from steelyard.kube.server.api import Api
+from steelyard.kube.store.store import Store
+
+FIRST_PORT = 20000
+LAST_PORT = 29999
+"""Below the range that Linux hands out for outgoing connections, so that a port is still free after a restart."""
+_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
+_SERVER_NAMES = (
+    "localhost",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+
+
+class PortTaken(Exception):
+    """The port that was promised to clients is in use by another process."""
+
+
+@dataclass(slots=True)
+class _Server:
+    api: Api
+    listener: http.Listener
+    authority: bytes
+
+
+class Hosting:
+    def __init__(self, store: Store, *, host: str, clock: Clock) -> None:
+        self.advertised_host = "127.0.0.1" if host in _WILDCARDS else host
+        self._store = store
+        self._host = host
+        self._clock = clock
+        self._reserved: dict[str, socket.socket] = {}
+        self._servers: dict[str, _Server] = {}
+        self._starting: dict[str, asyncio.Lock] = {}
+
+    async def reserve(self, name: str, port: int = 0) -> int:
+        """Holds a port for the server of this name: the given one, or a free one. Again: the same."""
+        held = self._reserved.get(name)
+        if held is None:
+            held = self._bind(port) if port else self._bind_free(name)
+            self._reserved[name] = held
+        return int(held.getsockname()[1])
+
+    def running(self, name: str) -> Api | None:
+        server = self._servers.get(name)
+        return server.api if server else None
+
+    def authority_certificate(self, name: str) -> bytes:
+        return self._servers[name].authority
+
+    async def serve(self, name: str, authority: KeyPair, *, service_cidr: str = "") -> Api:
+        """Starts the server on its reserved port; it serves what its space holds. A running one is left as it is."""
+        async with self._starting.setdefault(name, asyncio.Lock()):
+            server = self._servers.get(name)
+            if server is None:
+                server = await self._start(name, authority, service_cidr)
+                self._servers[name] = server
+            return server.api
+
+    async def stop(self, name: str) -> None:
+        """Closes the listener; the objects and the port stay reserved."""
+        server = self._servers.pop(name, None)
+        if server is not None:
+            port = server.listener.port
+            await server.listener.close()
+            await server.api.close()
+            self._reserved[name] = self._bind(port)
+
+    async def erase(self, name: str) -> None:
+        """Stops the server and removes every object of it; nothing of this name is left."""
+        server = self._servers.pop(name, None)
+        if server is not None:
+            await server.listener.close()
+            await server.api.close()
+        held = self._reserved.pop(name, None)
+        if held is not None:
+            held.close()
+        self._starting.pop(name, None)
+        records = self._store.scan(f"{name}/")
+        await asyncio.gather(*(self._store.delete(record.key, expect=None) for record in records))
+
+    async def close(self) -> None:
+        for server in self._servers.values():
+            await server.listener.close()
+            await server.api.close()
+        for held in self._reserved.values():
+            held.close()
+        self._servers.clear()
+        self._reserved.clear()
+
+    async def _start(self, name: str, authority: KeyPair, service_cidr: str) -> _Server:
+        await self.reserve(name)
+        hosts = [*_SERVER_NAMES, "127.0.0.1", self.advertised_host, *_first_service_address(service_cidr)]
+        certificate = pki.issue_serving(authority, "kube-apiserver", hosts, now=self._clock.now())
+        api = await Api.start(self._store, space=name)
+        listener = await http.listen(
+            api,
+            sock=self._reserved[name],
+            tls=tls.ServingTls(certificate, client_authority=authority.certificate),
+            authenticator=authn.Authenticator(),
+        )
+        return _Server(api, listener, authority.certificate)
+
+    def _bind_free(self, name: str) -> socket.socket:
+        """Starts looking at a place derived from the name, so that many servers do not all try the same ports."""
+        span = LAST_PORT - FIRST_PORT + 1
+        start = zlib.crc32(name.encode()) % span
+        taken_here = self._ports()
+        for offset in range(span):
+            port = FIRST_PORT + (start + offset) % span
+            if port in taken_here:
+                continue
+            try:
+                return self._bind(port)
+            except PortTaken:
+                continue
+        raise PortTaken(f"every port from {FIRST_PORT} to {LAST_PORT} is in use")
+
+    def _ports(self) -> set[int]:
+        """Two sockets may hold one port while neither listens, so ours are remembered here."""
+        reserved = {int(held.getsockname()[1]) for held in self._reserved.values()}
+        return reserved | {server.listener.port for server in self._servers.values()}
+
+    def _bind(self, port: int) -> socket.socket:
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        held = socket.socket(family, socket.SOCK_STREAM)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            held.bind((self._host, port))
+        except OSError as error:
+            held.close()
+            raise PortTaken(
+                f"port {port} on {self._host} is in use by another process; end that process, "
+                "the cluster's API comes back by itself"
+            ) from error
+        held.setblocking(False)
+        return held
+
+
+def _first_service_address(cidr: str) -> list[str]:
+    """The address that the `kubernetes` Service has inside a cluster."""
+    return [str(ipaddress.ip_network(cidr, strict=False)[1])] if cidr else []

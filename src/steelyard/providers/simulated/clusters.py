@@ -1,0 +1,76 @@
+"""SimulatedCluster: reserves the endpoint of the cluster's API, and erases everything of the cluster when it goes.
+
+The port is written into the object before anything listens on it, so that a restart serves the same address again.
+"""
+
+from __future__ import annotations
+
+from steelyard.api.resources import SIMULATED_CLUSTERS
+from steelyard.kube import errors, objects
+from steelyard.kube.objects import Object
+from steelyard.kube.runtime import conditions, finalizers, patching
+from steelyard.kube.runtime.cached import CachedClient
+from steelyard.kube.runtime.clock import Clock
+from steelyard.kube.runtime.controller import Result
+from steelyard.kube.runtime.keys import Key
+from steelyard.kube.server.hosting import Hosting, PortTaken
+from steelyard.providers.simulated import contract
+
+FINALIZER = "simulatedcluster.infrastructure.cluster.x-k8s.io"
+_PORT_RETRY_SECONDS = 5.0
+
+
+class SimulatedClusterReconciler:
+    def __init__(self, client: CachedClient, hosting: Hosting, clock: Clock) -> None:
+        self._client = client
+        self._hosting = hosting
+        self._clock = clock
+
+    async def reconcile(self, key: Key) -> Result:
+        try:
+            infrastructure = await self._client.get(SIMULATED_CLUSTERS, key.name, key.namespace)
+        except errors.NotFound:
+            return Result()
+        if objects.is_being_deleted(infrastructure):
+            return await self._delete(infrastructure)
+        cluster = await contract.owner_cluster(self._client, infrastructure)
+        if cluster is None or contract.is_paused(cluster, infrastructure):
+            return Result()
+        try:
+            port = await self._hosting.reserve(objects.uid(infrastructure), contract.endpoint_port(infrastructure))
+        except PortTaken as error:
+            await self._report(infrastructure, provisioned=False, reason="PortTaken", message=str(error))
+            return Result(requeue_after=_PORT_RETRY_SECONDS)
+        infrastructure = await self._record_endpoint(infrastructure, port)
+        await self._report(infrastructure, provisioned=True, reason="Provisioned", message="")
+        return Result()
+
+    async def _record_endpoint(self, infrastructure: Object, port: int) -> Object:
+        wanted = objects.copy(infrastructure)
+        if not finalizers.has(wanted, FINALIZER):
+            wanted["metadata"]["finalizers"] = [*objects.finalizers(wanted), FINALIZER]
+        spec: Object = {**objects.mapping(wanted.get("spec"))}
+        spec["controlPlaneEndpoint"] = {"host": self._hosting.advertised_host, "port": port}
+        wanted["spec"] = spec
+        return await patching.patch(self._client, SIMULATED_CLUSTERS, infrastructure, wanted)
+
+    async def _report(self, infrastructure: Object, *, provisioned: bool, reason: str, message: str) -> None:
+        status = dict(objects.mapping(infrastructure.get("status")))
+        was_provisioned = bool(objects.at(infrastructure, "status", "initialization", "provisioned"))
+        status["initialization"] = {"provisioned": was_provisioned or provisioned}
+        status["conditions"] = conditions.set_(
+            infrastructure,
+            "Ready",
+            provisioned,
+            reason,
+            message,
+            now=self._clock.now(),
+            observed_generation=objects.generation(infrastructure),
+        )
+        await patching.patch_status(self._client, SIMULATED_CLUSTERS, infrastructure, status)
+
+    async def _delete(self, infrastructure: Object) -> Result:
+        """Everything inside the cluster goes before the object that remembers it does."""
+        await self._hosting.erase(objects.uid(infrastructure))
+        await finalizers.remove(self._client, SIMULATED_CLUSTERS, infrastructure, FINALIZER)
+        return Result()

@@ -1,0 +1,224 @@
+"""SimulatedMachine: a machine that exists only as state, and does with its bootstrap data what a real one would.
+
+Its life: the provider ID is recorded (intent), then it boots for `bootSeconds`, runs, and after `joinSeconds` its Node
+stands in the cluster's API. The first control-plane machine starts that API with the authority from its bootstrap data;
+every other one must show a valid join token. Switching off the last control-plane machine ends the API.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from dataclasses import dataclass
+
+from steelyard.api.resources import SIMULATED_MACHINES
+from steelyard.kube import errors, objects
+from steelyard.kube.client.local import LocalClient
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import NODES, SECRETS
+from steelyard.kube.runtime import clock as clocks
+from steelyard.kube.runtime import conditions, finalizers, patching
+from steelyard.kube.runtime.cached import CachedClient
+from steelyard.kube.runtime.clock import Clock
+from steelyard.kube.runtime.controller import Result
+from steelyard.kube.runtime.keys import Key
+from steelyard.kube.server.api import Api
+from steelyard.kube.server.call import SYSTEM_MASTERS, User
+from steelyard.kube.server.hosting import Hosting, PortTaken
+from steelyard.providers.simulated import boot, contract, nodes, tokens
+
+FINALIZER = "simulatedmachine.infrastructure.cluster.x-k8s.io"
+_RETRY_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """Seconds that each step of a machine's life takes."""
+
+    boot: float = 0.0
+    join: float = 0.0
+    delete: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a machine belongs."""
+
+    machine: Object
+    cluster_id: str
+    bootstrap_secret: str
+
+
+class SimulatedMachineReconciler:
+    def __init__(self, client: CachedClient, hosting: Hosting, clock: Clock, delays: Delays) -> None:
+        self._client = client
+        self._hosting = hosting
+        self._clock = clock
+        self._delays = delays
+
+    async def reconcile(self, key: Key) -> Result:
+        try:
+            infrastructure = await self._client.get(SIMULATED_MACHINES, key.name, key.namespace)
+        except errors.NotFound:
+            return Result()
+        if objects.is_being_deleted(infrastructure):
+            return await self._delete(infrastructure)
+        place = await self._place(infrastructure)
+        if place is None:
+            return Result()
+        infrastructure = await self._record_identity(infrastructure)
+        if not place.bootstrap_secret:
+            return Result()
+        return await self._live(infrastructure, place)
+
+    async def _place(self, infrastructure: Object) -> _Place | None:
+        """None while the machine's owner or its cluster's endpoint is missing, or reconciling is paused."""
+        machine = await contract.owner_machine(self._client, infrastructure)
+        cluster = await contract.cluster_of(self._client, infrastructure)
+        if machine is None or cluster is None or contract.is_paused(cluster, infrastructure):
+            return None
+        simulated_cluster = await contract.infrastructure_of(self._client, cluster)
+        if simulated_cluster is None or not contract.endpoint_port(simulated_cluster):
+            return None
+        secret = str(objects.at(machine, "spec", "bootstrap", "dataSecretName") or "")
+        return _Place(machine, objects.uid(simulated_cluster), secret)
+
+    async def _record_identity(self, infrastructure: Object) -> Object:
+        wanted = objects.copy(infrastructure)
+        if not finalizers.has(wanted, FINALIZER):
+            wanted["metadata"]["finalizers"] = [*objects.finalizers(wanted), FINALIZER]
+        wanted["spec"]["providerID"] = f"simulated://{objects.uid(infrastructure)}"
+        return await patching.patch(self._client, SIMULATED_MACHINES, infrastructure, wanted)
+
+    async def _live(self, infrastructure: Object, place: _Place) -> Result:
+        boots_for = float(objects.at(infrastructure, "spec", "bootSeconds") or self._delays.boot)
+        joins_after = boots_for + self._delays.join
+        started = objects.at(infrastructure, "status", "bootStartedAt")
+        if not started:
+            started = clocks.rfc3339_micro(self._clock.now())
+            if joins_after > 0:
+                infrastructure = await self._report(infrastructure, "Booting", "Booting", started=started)
+        elapsed = (self._clock.now() - clocks.parse_rfc3339(str(started))).total_seconds()
+        if elapsed < boots_for:
+            return Result(requeue_after=boots_for - elapsed)
+        if elapsed < joins_after:
+            await self._report(infrastructure, "Running", "Joining", started=started)
+            return Result(requeue_after=joins_after - elapsed)
+        try:
+            await self._bring_up(infrastructure, place)
+        except (boot.BadBootstrapData, tokens.Refused, PortTaken) as error:
+            await self._report(infrastructure, "Failed", "BootstrapFailed", started=started, message=str(error))
+            return Result(requeue_after=_RETRY_SECONDS)
+        await self._report(infrastructure, "Running", "Running", started=started)
+        return Result()
+
+    async def _bring_up(self, infrastructure: Object, place: _Place) -> None:
+        """The API where this is a control-plane machine, then the Node. Done before, it finds both in place."""
+        is_joined = conditions.is_true(infrastructure, "Ready")
+        if is_joined and (not contract.is_control_plane(infrastructure) or self._hosting.running(place.cluster_id)):
+            return
+        node = boot.read(await self._bootstrap_data(place), default_node_name=objects.name(infrastructure))
+        if isinstance(node, boot.Init):
+            api = await self._hosting.serve(place.cluster_id, node.authority, service_cidr=node.service_cidr)
+        else:
+            api = await self._join(node, place.cluster_id, is_joined=is_joined)
+        if not is_joined:
+            await self._register(api, infrastructure, place, node.node_name)
+
+    async def _join(self, node: boot.Join, cluster_id: str, *, is_joined: bool) -> Api:
+        api = self._hosting.running(cluster_id)
+        if api is None and is_joined and node.authority is not None:
+            return await self._hosting.serve(cluster_id, node.authority)
+        if api is None:
+            raise tokens.Refused(f"nothing answers at {node.endpoint}: the control plane is not up")
+        if not is_joined:
+            authority = self._hosting.authority_certificate(cluster_id)
+            await tokens.check(_kubelet(api, node.node_name), node, authority, now=self._clock.now())
+        return api
+
+    async def _register(self, api: Api, infrastructure: Object, place: _Place, name: str) -> None:
+        kubelet = _kubelet(api, name)
+        node = nodes.node(
+            infrastructure,
+            name,
+            _address(infrastructure),
+            version=str(objects.at(place.machine, "spec", "version") or ""),
+            control_plane=contract.is_control_plane(infrastructure),
+            now=self._clock.now(),
+        )
+        try:
+            await kubelet.create(NODES, node)
+        except errors.AlreadyExists:
+            existing = await kubelet.get(NODES, name)
+            if objects.at(existing, "spec", "providerID") != node["spec"]["providerID"]:
+                await kubelet.delete(NODES, name, uid=objects.uid(existing))
+                await kubelet.create(NODES, node)
+
+    async def _bootstrap_data(self, place: _Place) -> bytes:
+        namespace = objects.namespace(place.machine)
+        try:
+            secret = await self._client.get(SECRETS, place.bootstrap_secret, namespace)
+        except errors.NotFound:
+            raise boot.BadBootstrapData(f"Secret {namespace}/{place.bootstrap_secret} does not exist") from None
+        return base64.b64decode(str(objects.at(secret, "data", "value") or ""))
+
+    async def _report(
+        self, infrastructure: Object, phase: str, reason: str, *, started: str, message: str = ""
+    ) -> Object:
+        name = objects.name(infrastructure)
+        status = dict(objects.mapping(infrastructure.get("status")))
+        status["phase"] = phase
+        status["bootStartedAt"] = started
+        if phase == "Running":
+            status["initialization"] = {"provisioned": True}
+            status["addresses"] = [
+                {"type": "Hostname", "address": name},
+                {"type": "InternalIP", "address": _address(infrastructure)},
+            ]
+        status["conditions"] = conditions.set_(
+            infrastructure,
+            "Ready",
+            reason == "Running",
+            reason,
+            message,
+            now=self._clock.now(),
+            observed_generation=objects.generation(infrastructure),
+        )
+        return await patching.patch_status(self._client, SIMULATED_MACHINES, infrastructure, status)
+
+    async def _delete(self, infrastructure: Object) -> Result:
+        asked = clocks.parse_rfc3339(str(objects.metadata(infrastructure)["deletionTimestamp"]))
+        remaining = self._delays.delete - (self._clock.now() - asked).total_seconds()
+        if remaining > 0:
+            return Result(requeue_after=remaining)
+        if contract.is_control_plane(infrastructure):
+            await self._stop_api_unless_others_run(infrastructure)
+        await finalizers.remove(self._client, SIMULATED_MACHINES, infrastructure, FINALIZER)
+        return Result()
+
+    async def _stop_api_unless_others_run(self, infrastructure: Object) -> None:
+        cluster = await contract.cluster_of(self._client, infrastructure)
+        simulated_cluster = await contract.infrastructure_of(self._client, cluster) if cluster else None
+        if simulated_cluster is None:
+            return
+        name = objects.labels(infrastructure)[contract.CLUSTER_NAME_LABEL]
+        selector = f"{contract.CLUSTER_NAME_LABEL}={name},{contract.CONTROL_PLANE_LABEL}"
+        machines = await self._client.list(
+            SIMULATED_MACHINES, objects.namespace(infrastructure), label_selector=selector
+        )
+        if not any(_keeps_api_up(machine) for machine in machines.items):
+            await self._hosting.stop(objects.uid(simulated_cluster))
+
+
+def _keeps_api_up(machine: Object) -> bool:
+    return not objects.is_being_deleted(machine) and conditions.is_true(machine, "Ready")
+
+
+def _kubelet(api: Api, node_name: str) -> LocalClient:
+    return LocalClient(api, User(f"system:node:{node_name}", ("system:nodes", SYSTEM_MASTERS)), "kubelet")
+
+
+def _address(infrastructure: Object) -> str:
+    """An address that looks like one, from the range for private networks of carriers, fixed by the machine's UID."""
+    number = zlib.crc32(objects.uid(infrastructure).encode()) & 0x3FFFFF
+    return f"100.{64 + (number >> 16)}.{number >> 8 & 0xFF}.{number & 0xFF}"
