@@ -1,8 +1,8 @@
 """The schema tree that validation, pruning, defaulting, server-side apply and strategic merge walk.
 
 Custom resources get theirs from the CRD (`parse.from_openapi`), built-in kinds from the tables in `kube/builtin`. A
-built-in type may refer to itself (JSONSchemaProps does), so children are reached through `resolve`, which a table-backed schema
-fills in on first use.
+built-in type may refer to itself (JSONSchemaProps does), so children are reached through `resolve`, which a
+table-backed schema fills in on first use.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class Schema:
     description: str = ""
     reference: Callable[[], Schema] | None = None
     """Set on a node that stands for a named type; `resolve()` gives that type's node."""
+    compiled: dict[str, Any] = field(default_factory=dict[str, Any], init=False, repr=False, compare=False)
+    """What the modules of this package prepared for this node on first use, by their name."""
 
     def resolve(self) -> Schema:
         return self.reference() if self.reference is not None else self

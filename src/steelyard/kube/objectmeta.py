@@ -1,0 +1,189 @@
+"""What may stand in an object's metadata: the fields, their types, and the rules for their values.
+
+Used for the metadata of every stored object (`kube.server.metadata`) and of objects embedded in custom resources
+(`kube.schema.embedded`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+from steelyard.kube import fields, names, objects, resources
+from steelyard.kube.errors import Cause
+from steelyard.kube.objects import Object
+from steelyard.kube.schema.model import ANY, Schema
+
+MAX_ANNOTATIONS: Final = 256 * 1024
+
+_TEXT: Final = Schema(type="string")
+_TIME: Final = Schema(type="string", format="date-time")
+_FLAG: Final = Schema(type="boolean")
+_NUMBER: Final = Schema(type="integer", format="int64")
+_TEXTS: Final = Schema(type="object", additional=_TEXT)
+
+SCHEMA: Final = Schema(
+    type="object",
+    properties={
+        "name": _TEXT,
+        "generateName": _TEXT,
+        "namespace": _TEXT,
+        "selfLink": _TEXT,
+        "uid": _TEXT,
+        "resourceVersion": _TEXT,
+        "generation": _NUMBER,
+        "creationTimestamp": _TIME,
+        "deletionTimestamp": _TIME,
+        "deletionGracePeriodSeconds": _NUMBER,
+        "labels": _TEXTS,
+        "annotations": _TEXTS,
+        "finalizers": Schema(type="array", items=_TEXT, list_type="set"),
+        "ownerReferences": Schema(
+            type="array",
+            list_type="map",
+            list_map_keys=("uid",),
+            items=Schema(
+                type="object",
+                properties={
+                    "apiVersion": _TEXT,
+                    "kind": _TEXT,
+                    "name": _TEXT,
+                    "uid": _TEXT,
+                    "controller": _FLAG,
+                    "blockOwnerDeletion": _FLAG,
+                },
+            ),
+        ),
+        "managedFields": Schema(
+            type="array",
+            items=Schema(
+                type="object",
+                properties={
+                    "manager": _TEXT,
+                    "operation": _TEXT,
+                    "apiVersion": _TEXT,
+                    "time": _TIME,
+                    "fieldsType": _TEXT,
+                    "fieldsV1": ANY,
+                    "subresource": _TEXT,
+                },
+            ),
+        ),
+    },
+)
+"""The fields of ObjectMeta. It has no constraints: those need more than a schema can say."""
+
+
+def validate_values(meta: Object, path: str = "metadata") -> list[Cause]:
+    """The rules that hold on create and update alike: labels, annotations and owners. Types were checked before."""
+    found: list[Cause] = []
+    if labels := objects.mapping(meta.get("labels")):
+        found += validate_labels(labels, f"{path}.labels")
+    if annotations := objects.mapping(meta.get("annotations")):
+        found += _validate_annotations(annotations, f"{path}.annotations")
+    if owners := objects.sequence(meta.get("ownerReferences")):
+        found += _validate_owners(owners, f"{path}.ownerReferences")
+    if managers := objects.sequence(meta.get("managedFields")):
+        found += _validate_managers(managers, f"{path}.managedFields")
+    generation = meta.get("generation")
+    if isinstance(generation, int) and generation < 0:
+        found.append(fields.invalid(f"{path}.generation", generation, "must be greater than or equal to 0"))
+    return found
+
+
+def validate_new(
+    meta: Object, *, namespaced: bool, rule: names.Rule = names.dns_subdomain, path: str = "metadata"
+) -> list[Cause]:
+    """The metadata of an object about to be created, after its name was generated."""
+    found: list[Cause] = []
+    prefix, name, namespace = meta.get("generateName"), meta.get("name"), meta.get("namespace")
+    if prefix:
+        found += [fields.invalid(f"{path}.generateName", prefix, text) for text in names.generated(rule)(str(prefix))]
+    if not name:
+        found.append(fields.required(f"{path}.name", "name or generateName is required"))
+    else:
+        found += [fields.invalid(f"{path}.name", name, text) for text in rule(str(name))]
+    if namespaced and not namespace:
+        found.append(fields.required(f"{path}.namespace"))
+    elif namespaced:
+        found += [fields.invalid(f"{path}.namespace", namespace, text) for text in names.dns_label(str(namespace))]
+    elif namespace:
+        found.append(fields.forbidden(f"{path}.namespace", "not allowed on this type"))
+    found += validate_values(meta, path)
+    if finalizers := objects.sequence(meta.get("finalizers")):
+        found += validate_finalizers(finalizers, f"{path}.finalizers")
+    return found
+
+
+def validate_labels(labels: Object, path: str) -> list[Cause]:
+    found: list[Cause] = []
+    for key, value in labels.items():
+        found += [fields.invalid(path, key, text) for text in names.qualified_name(key)]
+        found += [fields.invalid(path, value, text) for text in names.label_value(str(value))]
+    return found
+
+
+def _validate_annotations(annotations: Object, path: str) -> list[Cause]:
+    found: list[Cause] = []
+    size = 0
+    for key, value in annotations.items():
+        found += [fields.invalid(path, key, text) for text in names.qualified_name(key.lower())]
+        size += len(key.encode()) + len(str(value).encode())
+    if size > MAX_ANNOTATIONS:
+        found.append(fields.too_long(path, MAX_ANNOTATIONS))
+    return found
+
+
+def validate_finalizers(finalizers: list[Any], path: str) -> list[Cause]:
+    found = [fields.invalid(path, name, text) for name in finalizers for text in names.qualified_name(str(name))]
+    if "orphan" in finalizers and "foregroundDeletion" in finalizers:
+        found.append(fields.invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
+    return found
+
+
+def _validate_owners(owners: list[Any], path: str) -> list[Cause]:
+    found: list[Cause] = []
+    controller = ""
+    for index, entry in enumerate(owners):
+        owner = objects.mapping(entry)
+        place = f"{path}[{index}]"
+        api_version = str(owner.get("apiVersion") or "")
+        if not api_version:
+            found.append(fields.required(f"{place}.apiVersion", "must not be empty"))
+        elif api_version.count("/") > 1 or not resources.split_api_version(api_version)[1]:
+            text = "must be <group>/<version> or <version>"
+            found.append(fields.invalid(f"{place}.apiVersion", api_version, text))
+        found += [
+            fields.required(f"{place}.{key}", "must not be empty")
+            for key in ("kind", "name", "uid")
+            if not owner.get(key)
+        ]
+        if api_version == "v1" and owner.get("kind") == "Event":
+            found.append(fields.invalid(place, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        if owner.get("controller"):
+            this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
+            if controller:
+                text = (
+                    "Only one reference can have Controller set to true. "
+                    f'Found "true" in references for {controller} and {this}'
+                )
+                found.append(fields.invalid(path, owners, text))
+            else:
+                controller = this
+    return found
+
+
+def _validate_managers(managers: list[Any], path: str) -> list[Cause]:
+    found: list[Cause] = []
+    for index, entry in enumerate(managers):
+        manager = objects.mapping(entry)
+        place = f"{path}[{index}]"
+        operation = manager.get("operation")
+        if not operation:
+            found.append(fields.required(f"{place}.operation", "must not be empty"))
+        elif operation not in ("Apply", "Update"):
+            found.append(fields.not_supported(f"{place}.operation", operation, ("Apply", "Update")))
+        if manager.get("fieldsType") not in (None, "", "FieldsV1"):
+            found.append(fields.invalid(f"{place}.fieldsType", manager["fieldsType"], "must be `FieldsV1`"))
+        if len(cast(str, manager.get("manager") or "").encode()) > 128:
+            found.append(fields.too_long(f"{place}.manager", 128))
+    return found

@@ -1,0 +1,117 @@
+"""Lists that are sets (`x-kubernetes-list-type: set`) or maps by key: no entry may appear twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, cast
+
+import orjson
+
+from steelyard.kube import fields, objects
+from steelyard.kube.errors import Cause
+from steelyard.kube.schema.model import Schema
+
+_NAME: Final = "listtypes"
+_Check: TypeAlias = Callable[[Any, str, list[Cause]], None]
+
+
+def validate(schema: Schema, value: Any, path: str = "") -> list[Cause]:
+    check = _checker(schema)
+    found: list[Cause] = []
+    if check is not None:
+        check(value, path, found)
+    return found
+
+
+def repeated(values: list[Any]) -> list[int]:
+    """The indexes at which a value appears for the second time."""
+    if len(values) < 2:
+        return []
+    seen: dict[Any, int] = {}
+    again: list[int] = []
+    for index, value in enumerate(values):
+        key = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        seen[key] = seen.get(key, 0) + 1
+        if seen[key] == 2:
+            again.append(index)
+    return again
+
+
+def _checker(schema: Schema) -> _Check | None:
+    """The check of a node, or None if no list below it asks for one."""
+    if _NAME not in schema.compiled:
+        if schema.reference is not None:
+            return _deferred(schema)
+        schema.compiled[_NAME] = _compile(schema)
+    return cast("_Check | None", schema.compiled[_NAME])
+
+
+def _deferred(schema: Schema) -> _Check:
+    def check(value: Any, path: str, found: list[Cause]) -> None:
+        inner = _checker(schema.resolve())
+        if inner is not None:
+            inner(value, path, found)
+
+    return check
+
+
+def _compile(schema: Schema) -> _Check | None:
+    properties = {name: inner for name, child in schema.properties.items() if (inner := _checker(child)) is not None}
+    additional = _checker(schema.additional) if schema.additional is not None else None
+    items = _checker(schema.items) if schema.items is not None else None
+    own = _list_check(schema) if schema.list_type != "atomic" else None
+    if not (properties or additional or items or own):
+        return None
+
+    def check(value: Any, path: str, found: list[Cause]) -> None:
+        if isinstance(value, dict):
+            for key, item in cast("dict[str, Any]", value).items():
+                if not isinstance(item, dict | list):
+                    continue
+                known = properties.get(key)
+                if known is not None:
+                    known(item, fields.child(path, key), found)
+                elif additional is not None and key not in schema.properties:
+                    additional(item, f"{path}[{key}]", found)
+        elif isinstance(value, list):
+            entries = cast("list[Any]", value)
+            if own is not None:
+                own(entries, path, found)
+            if items is not None:
+                for index, item in enumerate(entries):
+                    items(item, f"{path}[{index}]", found)
+
+    return check
+
+
+def _list_check(schema: Schema) -> _Check:
+    return _set_check if schema.list_type == "set" else _map_check(schema.list_map_keys)
+
+
+def _set_check(entries: list[Any], path: str, found: list[Cause]) -> None:
+    found.extend(fields.duplicate(f"{path}[{index}]", entries[index]) for index in repeated(entries))
+
+
+def _map_check(keys: tuple[str, ...]) -> _Check:
+    def check(entries: list[Any], path: str, found: list[Cause]) -> None:
+        for index, entry in enumerate(entries):
+            if entry is not None and not isinstance(entry, dict):
+                detail = "must be an object for an array of list-type map"
+                found.append(fields.invalid(f"{path}[{index}]", entry, detail))
+                return
+        if len(entries) < 2:
+            return
+        if len(keys) == 1:
+            key = keys[0]
+            plain = [objects.mapping(entry).get(key) for entry in entries]
+            if all(type(value) is str for value in plain) and len(set(plain)) == len(plain):
+                return
+        picked = [_key_of(entry, keys) for entry in entries]
+        found.extend(fields.duplicate(f"{path}[{index}]", picked[index]) for index in repeated(picked))
+
+    return check
+
+
+def _key_of(entry: Any, keys: tuple[str, ...]) -> dict[str, Any]:
+    values = objects.mapping(entry)
+    return {key: values[key] for key in keys if key in values}

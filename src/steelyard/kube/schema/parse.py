@@ -1,0 +1,76 @@
+"""OpenAPI v3 schemas, as CRDs carry them, into `Schema` trees.
+
+Parsing is lenient: whether a schema is structural is judged by `structural.check` when the CRD is written, so that
+everything stored parses. Keywords that do nothing for an object (title, example, externalDocs) are skipped, and so are
+CEL rules (`x-kubernetes-validations`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from steelyard.kube import objects
+from steelyard.kube.schema.model import MISSING, ListType, Schema
+
+_TYPES: Final = ("object", "array", "string", "integer", "number", "boolean")
+
+
+def from_openapi(document: Mapping[str, Any]) -> Schema:
+    """The schema of a value, e.g. the `openAPIV3Schema` of a CRD's version.
+
+    >>> from_openapi({"type": "object", "properties": {"size": {"type": "integer"}}}).properties["size"].type
+    'integer'
+    """
+    get = document.get
+    type_ = get("type")
+    properties = objects.mapping(get("properties"))
+    list_type = get("x-kubernetes-list-type")
+    default = get("default")
+    enum = get("enum")
+    return Schema(
+        type=type_ if type_ in _TYPES else "",
+        properties={str(name): from_openapi(objects.mapping(schema)) for name, schema in properties.items()},
+        additional=_additional(get("additionalProperties")),
+        items=from_openapi(cast("Mapping[str, Any]", get("items"))) if isinstance(get("items"), dict) else None,
+        required=tuple(map(str, objects.sequence(get("required")))),
+        nullable=get("nullable") is True,
+        default=MISSING if default is None else default,
+        preserve_unknown=get("x-kubernetes-preserve-unknown-fields") is True,
+        int_or_string=get("x-kubernetes-int-or-string") is True,
+        embedded_resource=get("x-kubernetes-embedded-resource") is True,
+        enum=tuple(cast("list[Any]", enum)) if isinstance(enum, list) and enum else None,
+        format=str(get("format") or ""),
+        pattern=str(get("pattern") or ""),
+        minimum=get("minimum"),
+        maximum=get("maximum"),
+        exclusive_minimum=get("exclusiveMinimum") is True,
+        exclusive_maximum=get("exclusiveMaximum") is True,
+        multiple_of=get("multipleOf"),
+        min_length=get("minLength"),
+        max_length=get("maxLength"),
+        min_items=get("minItems"),
+        max_items=get("maxItems"),
+        unique_items=get("uniqueItems") is True,
+        min_properties=get("minProperties"),
+        max_properties=get("maxProperties"),
+        all_of=_several(get("allOf")),
+        any_of=_several(get("anyOf")),
+        one_of=_several(get("oneOf")),
+        negated=from_openapi(cast("Mapping[str, Any]", get("not"))) if isinstance(get("not"), dict) else None,
+        list_type=cast(ListType, list_type) if list_type in ("set", "map") else "atomic",
+        list_map_keys=tuple(map(str, objects.sequence(get("x-kubernetes-list-map-keys")))),
+        map_type="atomic" if get("x-kubernetes-map-type") == "atomic" else "granular",
+        description=str(get("description") or ""),
+    )
+
+
+def _several(value: Any) -> tuple[Schema, ...]:
+    return tuple(from_openapi(objects.mapping(schema)) for schema in objects.sequence(value))
+
+
+def _additional(value: Any) -> Schema | None:
+    """`true` allows any value but describes none: objects inside it are pruned to nothing, as upstream does."""
+    if value is True:
+        return Schema()
+    return from_openapi(cast("Mapping[str, Any]", value)) if isinstance(value, dict) else None

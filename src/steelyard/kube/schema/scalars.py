@@ -1,0 +1,119 @@
+"""Checks of strings, numbers and enumerated values."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from steelyard.kube import fields
+from steelyard.kube.schema import formats, patterns
+from steelyard.kube.schema.junctors import Check, Findings
+from steelyard.kube.schema.model import Schema
+
+_INT_RANGES: Final = {"": (-(1 << 63), (1 << 63) - 1), "int32": (-(1 << 31), (1 << 31) - 1)}
+_MAX_FLOAT32: Final = 3.4028234663852886e38
+
+
+def enforced_format(schema: Schema) -> str:
+    """The format, unless it is one that upstream only documents."""
+    if schema.int_or_string or not schema.format:
+        return ""
+    return schema.format if formats.recognised(schema.type, schema.format) else ""
+
+
+def constrains_strings(schema: Schema) -> bool:
+    return bool(schema.min_length or schema.max_length is not None or schema.pattern or enforced_format(schema))
+
+
+def string_check(schema: Schema) -> Check | None:
+    if not constrains_strings(schema):
+        return None
+    low, high, pattern = schema.min_length or 0, schema.max_length, schema.pattern
+    search, pattern_text = _search(pattern)
+    format_ = enforced_format(schema)
+    format_check = formats.checker(format_) if format_ else None
+
+    def check(value: str, path: str, found: Findings) -> None:
+        if high is not None and len(value) > high:
+            found.append((path, fields.too_long(path, high)))
+        elif len(value) < low:
+            found.append((path, fields.invalid(path, value, f"{path} in body should be at least {low} chars long")))
+        elif pattern and (search is None or search(value) is None):
+            found.append((path, fields.invalid(path, value, f"{path} in body should match '{pattern_text}'")))
+        if format_check is not None and not format_check(value):
+            detail = f"{path} in body must be of type {format_}: {fields.quote(value)}"
+            found.append((path, fields.type_invalid(path, value, detail)))
+
+    return check
+
+
+def _search(pattern: str) -> tuple[Any, str]:
+    if not pattern:
+        return None, ""
+    try:
+        return patterns.compiled(pattern).search, pattern
+    except patterns.BadPattern as error:
+        return None, f"{pattern}, but pattern is invalid: {error}"
+
+
+def number_check(schema: Schema) -> Check | None:
+    low, high, factor = schema.minimum, schema.maximum, schema.multiple_of
+    is_integer, format_ = schema.type == "integer", enforced_format(schema)
+    smallest, largest = _range(is_integer, format_)
+    if low is None and high is None and factor is None and smallest is None:
+        return None
+    below_low, above_high = _bounds(schema)
+
+    def check(value: float, path: str, found: Findings) -> None:
+        if smallest is not None and largest is not None and not smallest <= value <= largest:
+            kind = f"{schema.type} with format {format_}" if format_ else f"{schema.type} (default format)"
+            found.append((path, fields.invalid("", "", f"Checked value must be of type {kind} in {path}")))
+        if factor is not None and not _is_multiple(value, factor):
+            detail = f"{path} in body should be a multiple of {fields.number(factor)}"
+            found.append((path, fields.invalid(path, value, detail)))
+        if low is not None and (value < low or (schema.exclusive_minimum and value == low)):
+            found.append((path, fields.invalid(path, value, f"{path} in body should be {below_low}")))
+        if high is not None and (value > high or (schema.exclusive_maximum and value == high)):
+            found.append((path, fields.invalid(path, value, f"{path} in body should be {above_high}")))
+
+    return check
+
+
+def _range(is_integer: bool, format_: str) -> tuple[float | None, float | None]:
+    if is_integer:
+        return _INT_RANGES["int32" if format_ == "int32" else ""]
+    return (-_MAX_FLOAT32, _MAX_FLOAT32) if format_ == "float" else (None, None)
+
+
+def _bounds(schema: Schema) -> tuple[str, str]:
+    at_least = "greater than" if schema.exclusive_minimum else "greater than or equal to"
+    at_most = "less than" if schema.exclusive_maximum else "less than or equal to"
+    return f"{at_least} {fields.number(schema.minimum or 0)}", f"{at_most} {fields.number(schema.maximum or 0)}"
+
+
+def _is_multiple(value: float, factor: float) -> bool:
+    if factor <= 0:
+        return False
+    if isinstance(value, int) and factor == int(factor):
+        return value % int(factor) == 0
+    quotient = value / factor
+    return abs(quotient - round(quotient)) < 1e-9 * max(1.0, abs(quotient))
+
+
+def enum_check(schema: Schema) -> Check | None:
+    if schema.enum is None:
+        return None
+    strings = frozenset(value for value in schema.enum if isinstance(value, str))
+    others = tuple(value for value in schema.enum if not isinstance(value, str) and value is not None)
+    listed = [value if isinstance(value, str) else orjson.dumps(value).decode() for value in schema.enum]
+
+    def check(value: Any, path: str, found: Findings) -> None:
+        if isinstance(value, str):
+            if value in strings:
+                return
+        elif any(value == other and isinstance(value, bool) == isinstance(other, bool) for other in others):
+            return
+        found.append((path, fields.not_supported(path, value, listed)))
+
+    return check
