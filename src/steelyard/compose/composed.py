@@ -1,0 +1,83 @@
+"""What composing takes and gives: the vocabulary that every composition and its callers share.
+
+Composing is a pure function of the claim, of what was observed, and of the platform's settings. What it must know
+beyond its own objects it asks for as a `Requirement`; the caller looks that up and composes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """One object to apply, holding exactly the fields that the composition decides."""
+
+    resource: Resource
+    object: Object
+    ready: bool = False
+    in_use_while_rolling: bool = False
+    """Machines are made from it: an older one may go only after every machine is up to date."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """Something to look up: the object of that name, or, without a name, all in the namespace with the label."""
+
+    resource: Resource
+    namespace: str
+    name: str = ""
+    label: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What was found: composed objects under their resource names, what was required under the names given to it."""
+
+    resources: Mapping[str, Object] = field(default_factory=dict[str, Object])
+    required: Mapping[str, Sequence[Object]] = field(default_factory=dict[str, Sequence[Object]])
+
+    def one(self, requirement: str) -> Object | None:
+        found = self.required.get(requirement)
+        return found[0] if found else None
+
+
+NOTHING = Observed()
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition without its times, which composing does not know."""
+
+    type: str
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why the claim cannot be composed. Nothing is applied then, and nothing that exists is taken away."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    desired: Mapping[str, Desired] = field(default_factory=dict[str, Desired])
+    """By resource name, in the order in which to apply them. A resource name never changes; object names may."""
+    requirements: Mapping[str, Requirement] = field(default_factory=dict[str, Requirement])
+    conditions: Sequence[Condition] = ()
+    status: Object = field(default_factory=dict[str, object])
+    """Fields of the claim's status, without conditions and inventory."""
+    rolling: bool = False
+    """Machines are being replaced or scaled: what is `in_use_while_rolling` stays."""
+    retained: frozenset[str] = frozenset()
+    """Resource names that are wanted but cannot be composed at the moment: what exists under them stays as it is."""
+    refusal: Refusal | None = None

@@ -1,0 +1,58 @@
+"""Names and labels of composed objects. Deterministic: the same claim always leads to the same names.
+
+A template carries a hash of its spec in its name. Machines are made from a template once and never follow a change of
+it, so a change makes a new template, and its new name is what rolls the machines.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import orjson
+
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+
+CLAIM_KIND: Final = "steelyard.dev/claim-kind"
+CLAIM_NAMESPACE: Final = "steelyard.dev/claim-namespace"
+CLAIM_NAME: Final = "steelyard.dev/claim-name"
+"""The three together say whose an object is. By name and not by UID, so that a claim restored from a backup or from Git
+finds its cluster again."""
+ENVIRONMENT: Final = "steelyard.dev/environment"
+RESOURCE_NAME: Final = "steelyard.dev/resource-name"
+"""Annotation: which part of the composition the object is."""
+CLUSTER_NAME: Final = "cluster.x-k8s.io/cluster-name"
+DEPLOYMENT_NAME: Final = "cluster.x-k8s.io/deployment-name"
+
+
+def cluster(claim: Object) -> str:
+    """The Cluster is called as its claim, in the claim's namespace."""
+    return objects.name(claim)
+
+
+def control_plane(cluster_name: str) -> str:
+    return f"{cluster_name}-control-plane"
+
+
+def machine_deployment(cluster_name: str) -> str:
+    return f"{cluster_name}-md-0"
+
+
+def kubeconfig_secret(cluster_name: str) -> str:
+    """As Cluster API names it."""
+    return f"{cluster_name}-kubeconfig"
+
+
+def template(base: str, spec: Object) -> str:
+    """`dev-md-0` and its spec give `dev-md-0-3f2a9c1b`."""
+    digest = hashlib.sha256(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    return f"{base}-{digest[:8]}"
+
+
+def claim_labels(claim: Object) -> dict[str, str]:
+    return {
+        CLAIM_KIND: str(claim.get("kind") or ""),
+        CLAIM_NAMESPACE: objects.namespace(claim),
+        CLAIM_NAME: objects.name(claim),
+    }

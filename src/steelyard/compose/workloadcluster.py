@@ -1,0 +1,194 @@
+"""Composes a WorkloadCluster: the claim and what was observed in, the objects and status of a cluster out.
+
+    spec.parameters: {environment: dev}   ->   Cluster, KubeadmControlPlane, MachineDeployment, templates, …
+
+A claim stays with the revision of the composition that it was first composed with (`status.compositionRevision`), so
+that a newer Steelyard does not roll anybody's machines by composing differently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pydantic
+
+from steelyard.api.clusterapi import resources as clusterapi_resources
+from steelyard.api.workloadcluster import Infrastructure, SecretReference, UsedParameters, WorkloadClusterSpec
+from steelyard.compose import effective, names, progress, simulated
+from steelyard.compose.clusterapi import Blueprint
+from steelyard.compose.composed import Composed, Condition, Desired, Observed, Refusal, Requirement
+from steelyard.compose.progress import Progress
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import SECRETS
+from steelyard.settings import Platform
+
+REVISION = "v1"
+"""The revision that new claims get. A change of what is composed is a new one, beside the old."""
+REVISIONS = frozenset({"v1"})
+
+KUBECONFIG = "kubeconfig"
+MACHINES = "machines"
+CONNECTION = "connection"
+
+_PARTS: dict[Infrastructure, Callable[[Blueprint], dict[str, Desired]]] = {"simulated": simulated.parts}
+COMPOSED_INTEGRATIONS: frozenset[str] = frozenset()
+"""Integrations that this version composes objects for."""
+
+
+def compose(claim: Object, observed: Observed, platform: Platform) -> Composed:
+    try:
+        spec = WorkloadClusterSpec.model_validate(claim.get("spec"))
+    except pydantic.ValidationError as error:
+        return _refused("InvalidClaim", f"the claim cannot be read: {_first(error)}")
+    revision = str(objects.at(claim, "status", "compositionRevision") or REVISION)
+    if revision not in REVISIONS:
+        return _refused(
+            "UnknownCompositionRevision",
+            f"the claim is pinned to composition revision {revision}, which this version of Steelyard does not have; "
+            f"it has {', '.join(sorted(REVISIONS))}. Run the version that made it, or a newer one",
+        )
+    used = effective.parameters(spec.parameters, platform)
+    make_parts = _PARTS.get(used.infrastructure)
+    if make_parts is None:
+        return _refused(
+            "InfrastructureNotAvailable",
+            f"this version of Steelyard cannot make clusters of infrastructure {used.infrastructure}; "
+            f"set spec.parameters.infrastructure to {' or '.join(_PARTS)}",
+        )
+    blueprint = Blueprint(claim, used, platform)
+    desired = make_parts(blueprint)
+    kubeconfig = observed.one(KUBECONFIG)
+    connection = _connection(claim, spec.write_connection_secret_to_ref, kubeconfig)
+    if connection is not None:
+        desired[CONNECTION] = connection
+    here = progress.of(
+        used,
+        cluster=observed.resources.get("cluster"),
+        control_plane=observed.resources.get("control-plane"),
+        workers=observed.resources.get("workers"),
+        machines=observed.required.get(MACHINES, ()),
+    )
+    waiting_for = here.waiting_for or _waiting_for_secrets(spec, kubeconfig, observed, blueprint)
+    return Composed(
+        desired=_with_readiness(desired, observed, here),
+        requirements={
+            KUBECONFIG: Requirement(SECRETS, blueprint.namespace, names.kubeconfig_secret(blueprint.cluster)),
+            MACHINES: Requirement(
+                clusterapi_resources.MACHINES, blueprint.namespace, label=(names.CLUSTER_NAME, blueprint.cluster)
+            ),
+        },
+        conditions=[_ready(claim, here, waiting_for), *_integrations(platform)],
+        status=_status(blueprint, revision, here, kubeconfig),
+        rolling=not (here.control_plane.complete and here.workers.complete),
+        retained=frozenset({CONNECTION} if connection is None and spec.write_connection_secret_to_ref else ()),
+    )
+
+
+def _refused(reason: str, message: str) -> Composed:
+    return Composed(
+        conditions=[Condition("Ready", "False", reason, message)],
+        refusal=Refusal(reason, message),
+    )
+
+
+def _first(error: pydantic.ValidationError) -> str:
+    detail = error.errors(include_url=False)[0]
+    return f"{'.'.join(str(step) for step in ('spec', *detail['loc']))}: {detail['msg']}"
+
+
+def _connection(claim: Object, asked: SecretReference | None, kubeconfig: Object | None) -> Desired | None:
+    """The Secret that the claim asks for, once there is a kubeconfig to put into it.
+
+    In the claim's namespace it is owned by the claim; in another one ownership cannot be expressed, and the labels
+    alone say whose it is.
+    """
+    value = objects.at(kubeconfig, "data", "value")
+    if asked is None or not value:
+        return None
+    namespace = asked.namespace or objects.namespace(claim)
+    secret: Object = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": asked.name,
+            "namespace": namespace,
+            "labels": names.claim_labels(claim),
+            "annotations": {names.RESOURCE_NAME: CONNECTION},
+        },
+        "type": "Opaque",
+        "data": {"kubeconfig": value},
+    }
+    if namespace == objects.namespace(claim) and objects.uid(claim):
+        secret["metadata"]["ownerReferences"] = [objects.owner_reference(claim, controller=True)]
+    return Desired(SECRETS, secret)
+
+
+def _waiting_for_secrets(
+    spec: WorkloadClusterSpec, kubeconfig: Object | None, observed: Observed, blueprint: Blueprint
+) -> str:
+    if objects.at(kubeconfig, "data", "value") is None:
+        return f"waiting for Secret {names.kubeconfig_secret(blueprint.cluster)}"
+    asked = spec.write_connection_secret_to_ref
+    if asked is not None and CONNECTION not in observed.resources:
+        return f"waiting for Secret {asked.namespace or blueprint.namespace}/{asked.name}"
+    return ""
+
+
+def _with_readiness(desired: dict[str, Desired], observed: Observed, here: Progress) -> dict[str, Desired]:
+    ready = {
+        "infrastructure": here.infrastructure_provisioned,
+        "control-plane": here.control_plane.complete,
+        "workers": here.workers.complete,
+        "cluster": here.infrastructure_provisioned and here.control_plane_initialized and here.available,
+    }
+    return {
+        name: Desired(
+            part.resource,
+            part.object,
+            ready=name in observed.resources and ready.get(name, True),
+            in_use_while_rolling=part.in_use_while_rolling,
+        )
+        for name, part in desired.items()
+    }
+
+
+def _ready(claim: Object, here: Progress, waiting_for: str) -> Condition:
+    counts = f"control plane {here.control_plane}, workers {here.workers}"
+    if not waiting_for:
+        return Condition("Ready", "True", "Available", counts)
+    conditions = map(objects.mapping, objects.sequence(objects.at(claim, "status", "conditions")))
+    before = next((condition.get("reason") for condition in conditions if condition.get("type") == "Ready"), None)
+    has_been_ready = before in ("Available", "Updating")
+    return Condition("Ready", "False", "Updating" if has_been_ready else "Creating", f"{counts}: {waiting_for}")
+
+
+def _integrations(platform: Platform) -> list[Condition]:
+    missing = [name for name in platform.integrations.enabled() if name not in COMPOSED_INTEGRATIONS]
+    if not missing:
+        return []
+    return [
+        Condition(
+            "Integrated",
+            "False",
+            "IntegrationNotAvailable",
+            f"the platform file enables {', '.join(missing)}, for which this version of Steelyard composes nothing; "
+            f"the cluster is not known there",
+        )
+    ]
+
+
+def _status(blueprint: Blueprint, revision: str, here: Progress, kubeconfig: Object | None) -> Object:
+    used: UsedParameters = blueprint.used
+    status: Object = {
+        "parameters": used.to_json(),
+        "compositionRevision": revision,
+        "clusterRef": {"name": blueprint.cluster, "namespace": blueprint.namespace},
+        "controlPlane": here.control_plane.to_json(),
+        "workers": here.workers.to_json(),
+    }
+    if here.endpoint:
+        status["endpoint"] = here.endpoint
+    if kubeconfig is not None:
+        status["kubeconfigSecret"] = {"name": objects.name(kubeconfig), "namespace": objects.namespace(kubeconfig)}
+    return status
