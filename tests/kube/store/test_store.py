@@ -252,3 +252,12 @@ async def test_a_caller_that_gives_up_does_not_undo_its_write(store: Store) -> N
     task.cancel()
     await store.put("b", stamped)
     assert store.get("a") is not None
+
+
+async def test_a_reader_of_the_head_can_wait_until_it_is_durable(store: Store) -> None:
+    assert await store.settled("a") is None
+    pending = store.put("a", stamped)
+    assert await store.settled("a") is store.get("a") is await pending
+    store.delete("a")
+    assert await store.settled("a") is None
+    assert store.get("a") is None

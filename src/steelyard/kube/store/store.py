@@ -114,6 +114,14 @@ class Store:
         write = self._pending.get(key)
         return write.change.record if write is not None else self._state.get(key)
 
+    async def settled(self, key: str) -> Record | None:
+        """The key's state once every write queued for it so far is durable. Raises `StoreFailed` if one failed."""
+        write = self._pending.get(key)
+        if write is None:
+            return self._state.get(key)
+        await asyncio.shield(write.future)
+        return write.change.record
+
     def scan(self, prefix: str, *, after: str = "", limit: int = 0) -> list[Record]:
         """The records under the prefix in key order, beginning behind the key `after`."""
         state = self._state
