@@ -119,7 +119,10 @@ class Store:
         write = self._pending.get(key)
         if write is None:
             return self._state.get(key)
-        await asyncio.shield(write.future)
+        # Not the write's own future: whoever made the write may cancel that one by giving up.
+        future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+        write.others.append(future)
+        await future
         return write.change.record
 
     def scan(self, prefix: str, *, after: str = "", limit: int = 0) -> list[Record]:
@@ -277,8 +280,7 @@ class Store:
             in_flight.popleft()
             recent.append(change)
             self._subscribers.publish(change)
-            if not write.future.done():
-                write.future.set_result(write.result)
+            write.succeed()
         self._rows += len(writes)
         self._compact_if_worthwhile()
 
@@ -291,8 +293,7 @@ class Store:
         self._epoch += 1
         self._next_revision = self.revision + 1
         for write in writes:
-            if not write.future.done():
-                write.future.set_exception(failure)
+            write.fail(failure)
 
     def _compact_if_worthwhile(self) -> None:
         """Runs after writes only, so a store that nobody writes to stays untouched."""

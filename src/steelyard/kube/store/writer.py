@@ -33,15 +33,28 @@ CommitHook = Callable[[int], None]
 
 
 class Write:
-    """One queued write: the change it makes, and the future that is resolved with `result` once it is durable."""
+    """One queued write: the change it makes, and the futures that get `result` once it is durable: the caller's, and those of
+    others who wait for it.
+    """
 
-    __slots__ = ("change", "epoch", "future", "result")
+    __slots__ = ("change", "epoch", "future", "others", "result")
 
     def __init__(self, change: Change, result: Record, future: asyncio.Future[Record], epoch: int) -> None:
         self.change = change
         self.result = result
         self.future = future
         self.epoch = epoch
+        self.others: list[asyncio.Future[Record]] = []
+
+    def succeed(self) -> None:
+        for future in (self.future, *self.others):
+            if not future.done():
+                future.set_result(self.result)
+
+    def fail(self, failure: StoreFailed) -> None:
+        for future in (self.future, *self.others):
+            if not future.done():
+                future.set_exception(failure)
 
 
 @dataclass(slots=True)
