@@ -1,0 +1,120 @@
+"""Taking fields out of a value by a set of fields: how an applied configuration that shrinks shrinks the object.
+
+Who calls it: `apply.py`, once a manager applied less than the time before; then correctness matters and speed does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from steelyard.kube.objects import Object
+from steelyard.kube.server.apply import fieldset, typed
+from steelyard.kube.server.apply.fieldset import LEAF, SELF, Tree
+from steelyard.kube.server.apply.shape import Shape
+
+
+def remove(shape: Shape, value: Object, fields: Tree) -> Object:
+    """The value without the members of the set. A map or list that loses all it has goes too."""
+    removed = _remove(shape, value, fields, drop_emptied=True)
+    return cast(Object, removed) if type(removed) is dict else {}
+
+
+def _remove(shape: Shape, value: Any, fields: Tree, *, drop_emptied: bool) -> Any:
+    """What is left, or None if that is nothing (a container below which the set has members and that is empty)."""
+    kind = value.__class__
+    if kind is dict and shape.is_map:
+        if not shape.merges_map:
+            return None
+        return _remove_from_map(shape, value, fields, drop_emptied=drop_emptied)
+    if kind is list and shape.is_list:
+        if not shape.merges_list:
+            return None
+        return _remove_from_list(shape, value, fields, drop_emptied=drop_emptied)
+    return value
+
+
+def _remove_from_map(shape: Shape, value: Object, fields: Tree, *, drop_emptied: bool) -> Object | None:
+    kept: Object = {}
+    for name, field in value.items():
+        node = fields.get("f:" + name)
+        if node is None:
+            kept[name] = field
+        elif node and SELF not in node:
+            left = _remove(shape.child(name), field, node, drop_emptied=drop_emptied)
+            if left is not None or not drop_emptied:
+                kept[name] = left
+    return kept or None
+
+
+def _remove_from_list(shape: Shape, items: list[Any], fields: Tree, *, drop_emptied: bool) -> list[Any] | None:
+    kept: list[Any] = []
+    for item in items:
+        element = typed.element_of(shape, item)
+        node = fields.get(element) if element is not None else None
+        if node is None:
+            kept.append(item)
+        elif node and SELF not in node:
+            left = _remove(shape.item, item, node, drop_emptied=drop_emptied)
+            if left is not None or not drop_emptied:
+                kept.append(left)
+    return kept or None
+
+
+def extract(shape: Shape, value: Object, fields: Tree) -> Object:
+    """The part of the value that the set covers: leaves of the set as a whole, above them only the way to them."""
+    return _extract_map(shape, value, fields)
+
+
+def _extract(shape: Shape, value: Any, node: Tree) -> Any:
+    kind = value.__class__
+    if node and kind is dict and shape.merges_map:
+        return _extract_map(shape, value, node)
+    if node and kind is list and shape.merges_list:
+        found = [(typed.element_of(shape, item), item) for item in value]
+        return [_extract(shape.item, item, node[element]) for element, item in found if element in node]
+    return value
+
+
+def _extract_map(shape: Shape, value: Object, node: Tree) -> Object:
+    return {
+        name: _extract(shape.child(name), field, node["f:" + name])
+        for name, field in value.items()
+        if "f:" + name in node
+    }
+
+
+def prune(shape: Shape, merged: Object, last: Tree, managed: Tree) -> Object:
+    """Removes from a merged object what its manager applied last time and nobody manages now.
+
+    `managed` is everything that anyone manages, the manager's new configuration included. A field is gone only if the
+    manager itself had applied it; one that somebody else owns stays, and so does one below it.
+    """
+    named_last = with_named_fields(shape, last)
+    in_merged = with_named_fields(shape, typed.to_fieldset(shape, merged))
+    without_last = cast(Object, _remove(shape, merged, named_last, drop_emptied=False) or {})
+    keep = fieldset.union(
+        with_named_fields(shape, typed.to_fieldset(shape, without_last)), with_named_fields(shape, managed)
+    )
+    owned = cast(Object, _remove(shape, merged, fieldset.difference(in_merged, keep), drop_emptied=False) or {})
+    in_owned = with_named_fields(shape, typed.to_fieldset(shape, owned))
+    gone = fieldset.intersection(fieldset.difference(in_merged, in_owned), named_last)
+    return remove(shape, merged, gone) if gone else merged
+
+
+def with_named_fields(shape: Shape, fields: Tree) -> Tree:
+    """The set with the declared fields on the way to its members; entries of maps and items of lists are not added.
+
+    A set that holds `spec.labels.app` gets `spec` and `spec.labels` too, where the schema declares these.
+    """
+    named: Tree = {}
+    for element, node in fields.items():
+        if not node or element == SELF:
+            named[element] = node
+            continue
+        is_field = element.startswith("f:")
+        child = shape.child(element[2:]) if is_field else shape.item
+        below = with_named_fields(child, node)
+        if is_field and SELF not in below and shape.is_map and element[2:] in shape.fields:
+            below = {SELF: LEAF, **below}
+        named[element] = below
+    return named

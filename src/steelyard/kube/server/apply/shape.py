@@ -1,0 +1,171 @@
+"""What server-side apply needs to know of a schema: which maps and lists merge, and by which keys.
+
+A `Shape` is made from a `Schema` on first use and kept; its children are made when first asked for, so that a kind
+with a large schema costs only what its objects use. The rules are upstream's for custom resources: a map merges
+unless it is atomic, a list is atomic unless it is a set or a map, and where a schema says nothing (unknown fields are
+kept, an object has no properties) maps merge and lists are atomic.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from steelyard.kube.schema.model import MISSING, ListType, Schema
+
+Scalar = Literal["", "any", "number", "string", "boolean"]
+
+
+class Shape:
+    """How values of one place in a schema merge. An open type may be a map, a list and a scalar at once."""
+
+    __slots__ = ("_element", "_fields", "_item", "_keys", "_preserve", "_schema", "is_list", "is_map", "list_type",
+                 "merges_list", "merges_map", "scalar")  # fmt: skip
+
+    def __init__(self, schema: Schema, preserve: bool) -> None:
+        schema = schema.resolve()
+        self._schema = schema
+        self._preserve = preserve or schema.preserve_unknown
+        is_open = schema.type == "" or schema.int_or_string
+        self.is_map: bool = is_open or schema.type == "object"
+        self.is_list: bool = is_open or schema.type == "array"
+        self.merges_map: bool = self.is_map and schema.map_type == "granular"
+        self.list_type: ListType = schema.list_type
+        if schema.list_type == "map" and not schema.list_map_keys:
+            self.list_type = "atomic"
+        self.merges_list: bool = self.is_list and self.list_type != "atomic"
+        self.scalar: Scalar = _scalar(schema)
+        self._fields: dict[str, Shape] | None = None
+        self._element: Shape | None = None
+        self._item: Shape | None = None
+        self._keys: tuple[tuple[str, Any], ...] | None = None
+
+    @property
+    def fields(self) -> dict[str, Shape]:
+        """The declared fields of a map."""
+        if self._fields is None:
+            self._fields = {name: self._child(child) for name, child in self._properties().items()}
+        return self._fields
+
+    @property
+    def element(self) -> Shape | None:
+        """The shape of a field that is not declared; None where only declared fields are allowed."""
+        if self._element is None:
+            schema = self._schema
+            if schema.additional is not None:
+                self._element = self._child(schema.additional)
+            elif self._preserve or not schema.properties:
+                self._element = DEDUCED
+        return self._element
+
+    @property
+    def item(self) -> Shape:
+        if self._item is None:
+            items = self._schema.items
+            self._item = self._child(items) if items is not None else ATOMIC
+        return self._item
+
+    @property
+    def keys(self) -> tuple[tuple[str, Any], ...]:
+        """The key fields of the items of a list that is a map, in order of name, each with its default or MISSING."""
+        if self._keys is None:
+            item = self._schema.item()
+            properties = item.properties if item is not None else {}
+            names = sorted(self._schema.list_map_keys)
+            self._keys = tuple((name, properties[name].default if name in properties else MISSING) for name in names)
+        return self._keys
+
+    def child(self, name: str) -> Shape:
+        """The shape of a field; where the schema forbids the field, one that takes it as a whole."""
+        return self.fields.get(name) or self.element or ATOMIC
+
+    def _child(self, schema: Schema) -> Shape:
+        resolved = schema.resolve()
+        if resolved.map_type != schema.map_type and schema.map_type == "atomic":
+            # A field may declare its own use of a named type atomic.
+            resolved = _atomic(resolved)
+        return Shape(resolved, self._preserve)
+
+    def _properties(self) -> dict[str, Schema]:
+        if self._schema.embedded_resource:
+            return _with_object_meta(self._schema.properties)
+        return self._schema.properties
+
+
+def _atomic(schema: Schema) -> Schema:
+    return Schema(type=schema.type, map_type="atomic", preserve_unknown=True)
+
+
+def _scalar(schema: Schema) -> Scalar:
+    if schema.int_or_string or schema.type == "":
+        return "any"
+    match schema.type:
+        case "string":
+            return "string" if schema.format in ("", "byte") else "any"
+        case "integer" | "number":
+            return "number"
+        case "boolean":
+            return "boolean"
+        case _:
+            return ""
+
+
+_STRING: Final = Schema(type="string")
+_STRINGS: Final = Schema(type="object", additional=_STRING)
+_ANY_OBJECT: Final = Schema(type="object", map_type="atomic", preserve_unknown=True)
+_OBJECT_META: Final = Schema(
+    type="object",
+    properties={
+        **dict.fromkeys(("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"), _STRING),
+        **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), Schema(type="string", format="date-time")),
+        **dict.fromkeys(("generation", "deletionGracePeriodSeconds"), Schema(type="integer")),
+        "labels": _STRINGS,
+        "annotations": _STRINGS,
+        "finalizers": Schema(type="array", items=_STRING, list_type="set"),
+        "ownerReferences": Schema(
+            type="array",
+            items=Schema(type="object", map_type="atomic", preserve_unknown=True, properties={"uid": _STRING}),
+            list_type="map",
+            list_map_keys=("uid",),
+        ),
+        "managedFields": Schema(type="array", items=_ANY_OBJECT),
+    },
+)
+
+
+def _with_object_meta(properties: dict[str, Schema]) -> dict[str, Schema]:
+    metadata = properties.get("metadata")
+    if metadata is None or not metadata.resolve().properties:
+        metadata = _OBJECT_META
+    return {"apiVersion": _STRING, "kind": _STRING, **properties, "metadata": metadata}
+
+
+DEDUCED: Final = Shape(Schema(preserve_unknown=True), preserve=True)
+"""Where the schema is silent: maps merge, lists are atomic."""
+
+ATOMIC: Final = Shape(Schema(preserve_unknown=True, map_type="atomic"), preserve=True)
+
+_MAX_ROOTS: Final = 2048
+_roots: dict[int, tuple[Schema, Shape]] = {}
+
+
+def of(schema: Schema) -> Shape:
+    """The shape of whole objects of a kind: what the schema says, with the metadata that every object has."""
+    known = _roots.get(id(schema))
+    if known is not None:
+        return known[1]
+    root = schema.resolve()
+    if root.properties or not root.preserve_unknown:
+        with_meta = Schema(
+            type="object",
+            properties=_with_object_meta(root.properties),
+            additional=root.additional,
+            preserve_unknown=root.preserve_unknown or not root.properties,
+        )
+    else:
+        with_meta = Schema(type="object", properties=_with_object_meta({}), preserve_unknown=True)
+    shape = Shape(with_meta, preserve=False)
+    if len(_roots) >= _MAX_ROOTS:
+        del _roots[next(iter(_roots))]
+    # The schema is kept along with its shape: its id must not be given to another one.
+    _roots[id(schema)] = (schema, shape)
+    return shape
