@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from steelyard.kube.objects import Object
+from steelyard.kube.store.record import Record
 
 Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
 PatchType = Literal["", "merge", "json", "strategic", "apply"]
@@ -50,9 +51,16 @@ class Call:
 
 @dataclass(slots=True)
 class Reply:
-    """`raw` is the body's JSON where the server has it ready (straight from the store); else `body` is encoded."""
+    """`raw` is the body's JSON where the server has it ready (straight from the store); else `body` is encoded.
+
+    With `raw` come the record or records it was made of, for a caller in the same process who wants objects, not bytes.
+    """
 
     code: int
     body: Object | None = None
     raw: bytes | None = None
     warnings: tuple[str, ...] = ()
+    record: Record | None = None
+    records: Sequence[Record] | None = None
+    """The items of a list; its metadata is in `metadata`."""
+    metadata: Object | None = None
