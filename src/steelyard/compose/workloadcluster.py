@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import pydantic
 
+from steelyard.api import resources
 from steelyard.api.clusterapi import resources as clusterapi_resources
 from steelyard.api.workloadcluster import Infrastructure, SecretReference, UsedParameters, WorkloadClusterSpec
 from steelyard.compose import effective, names, progress, simulated
@@ -20,7 +21,7 @@ from steelyard.compose.composed import Composed, Condition, Desired, Observed, R
 from steelyard.compose.progress import Progress
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import SECRETS
+from steelyard.kube.resources import SECRETS, Resource
 from steelyard.settings import Platform
 
 REVISION = "v1"
@@ -32,6 +33,16 @@ MACHINES = "machines"
 CONNECTION = "connection"
 
 _PARTS: dict[Infrastructure, Callable[[Blueprint], dict[str, Desired]]] = {"simulated": simulated.parts}
+RESOURCES: tuple[Resource, ...] = (
+    resources.SIMULATED_CLUSTERS,
+    resources.SIMULATED_MACHINE_TEMPLATES,
+    clusterapi_resources.CLUSTERS,
+    clusterapi_resources.KUBEADM_CONTROL_PLANES,
+    clusterapi_resources.KUBEADM_CONFIG_TEMPLATES,
+    clusterapi_resources.MACHINE_DEPLOYMENTS,
+    SECRETS,
+)
+"""Everything that a revision of this composition can make: what a controller watches, and knows how to delete."""
 COMPOSED_INTEGRATIONS: frozenset[str] = frozenset()
 """Integrations that this version composes objects for."""
 

@@ -1,0 +1,63 @@
+"""Applying one composed object: server-side, only when something differs, and never over somebody else's object."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final, cast
+
+import orjson
+
+from steelyard.compose.composed import Desired
+from steelyard.kube import errors, objects
+from steelyard.kube.client.interface import Client
+from steelyard.kube.objects import Object
+
+FIELD_MANAGER: Final = "steelyard-claims"
+DIGEST: Final = "steelyard.dev/applied"
+"""Annotation: digest of what was applied. A field that is no longer composed leaves no other trace to compare with."""
+
+
+async def apply(client: Client, desired: Desired, *, observed: Object | None, foreign: Object | None) -> bool:
+    """Brings the object to what is desired; False when there was nothing to do.
+
+    Raises `errors.AlreadyExists` where a `foreign` object, one not made for the claim, has its name.
+    """
+    if foreign is not None:
+        raise errors.AlreadyExists("it exists and was not made for this claim; delete it, or choose another name")
+    # One that is going away is waited for, and then made anew.
+    if observed is not None and (objects.is_being_deleted(observed) or is_applied(desired.object, observed)):
+        return False
+    await client.apply(desired.resource, _signed(desired.object), field_manager=FIELD_MANAGER)
+    return True
+
+
+def is_applied(desired: Object, observed: Object) -> bool:
+    return objects.annotations(observed).get(DIGEST) == digest(desired) and covers(observed, desired)
+
+
+def covers(have: Any, want: Any) -> bool:
+    """Whether everything wanted is there. Further fields, and further objects in a list, belong to others.
+
+    >>> covers({"a": 1, "owners": [{"uid": "x"}, {"uid": "y"}]}, {"owners": [{"uid": "y"}]})
+    True
+    """
+    if isinstance(want, dict):
+        wanted = cast(Object, want)
+        return isinstance(have, dict) and all(covers(objects.at(have, key), value) for key, value in wanted.items())
+    if isinstance(want, list):
+        items = cast("list[Any]", want)
+        if not all(isinstance(each, dict) for each in items):
+            return bool(have == want)
+        there = objects.sequence(have)
+        return all(any(covers(one, each) for one in there) for each in items)
+    return bool(have == want) and isinstance(have, bool) == isinstance(want, bool)
+
+
+def digest(desired: Object) -> str:
+    return hashlib.sha256(orjson.dumps(desired, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+def _signed(desired: Object) -> Object:
+    metadata = objects.metadata(desired)
+    annotations = {**objects.annotations(desired), DIGEST: digest(desired)}
+    return {**desired, "metadata": {**metadata, "annotations": annotations}}

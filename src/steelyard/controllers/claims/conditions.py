@@ -1,0 +1,93 @@
+"""The words in which a claim reports: Synced, whether it was applied, and Ready, whether the cluster can be used.
+
+Types and reasons are Crossplane's where it has them, since tools and people wait for those.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+from steelyard.compose.composed import Condition, Refusal
+from steelyard.kube import errors, objects
+from steelyard.kube.objects import Object
+from steelyard.kube.runtime import conditions
+
+SYNCED = "Synced"
+READY = "Ready"
+
+APPLIED = Condition(SYNCED, "True", "ReconcileSuccess")
+PAUSED_ANNOTATIONS = ("crossplane.io/paused", "cluster.x-k8s.io/paused")
+
+
+def paused(annotation: str) -> Condition:
+    return Condition(
+        SYNCED, "False", "ReconcilePaused", f"the claim has the annotation {annotation}; take it off to go on"
+    )
+
+
+def failed(what: str, error: errors.ApiError) -> Condition:
+    return Condition(SYNCED, "False", "ReconcileError", f"{what}: {error.message}{_advice(error)}")
+
+
+def refused(refusal: Refusal) -> Condition:
+    return Condition(SYNCED, "False", refusal.reason, refusal.message)
+
+
+def deleting(message: str) -> Condition:
+    return Condition(READY, "False", "Deleting", message)
+
+
+def paused_by(claim: Object) -> str:
+    """The annotation that pauses the claim, or an empty string.
+
+    Crossplane asks for the value "true"; to Cluster API any value will do.
+    """
+    annotations = objects.annotations(claim)
+    crossplane, cluster_api = PAUSED_ANNOTATIONS
+    if annotations.get(crossplane) == "true":
+        return crossplane
+    return cluster_api if cluster_api in annotations else ""
+
+
+def written(
+    claim: Object, wanted: Sequence[Condition], *, now: datetime.datetime, others_stay: bool = False
+) -> list[Object]:
+    """As they go into the status. All of a claim's conditions are ours, so those of other types go unless they stay."""
+    types = {condition.type for condition in wanted}
+    before = [condition for condition in conditions.of(claim) if others_stay or condition.get("type") in types]
+    generation = objects.generation(claim)
+    updates: list[Object] = [
+        {
+            "type": condition.type,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
+            **({"observedGeneration": generation} if generation else {}),
+        }
+        for condition in wanted
+    ]
+    return conditions.merge(before, updates, now=now)
+
+
+def summary(wanted: Sequence[Condition]) -> str:
+    """One line: what hinders the claim, else how far its cluster is."""
+    by_type = {condition.type: condition for condition in wanted}
+    synced, ready = by_type.get(SYNCED), by_type.get(READY)
+    if synced is not None and synced.status == "False":
+        return synced.message
+    return ready.message if ready is not None else ""
+
+
+def _advice(error: errors.ApiError) -> str:
+    match error:
+        case errors.NotFound() if error.kind == "namespaces":
+            return f"; create the namespace {error.name}, or name another one in the claim"
+        case errors.NotFound():
+            return "; the API does not serve this kind: install its definition"
+        case errors.Forbidden():
+            return "; grant it to the claims controller"
+        case errors.Invalid():
+            return "; change the claim's parameters to what is allowed"
+        case _:
+            return ""

@@ -1,0 +1,93 @@
+"""Looking up what a claim's composition names: its objects, and what it requires besides.
+
+Composing needs what was observed, and what to observe follows from composing. So the two take turns until nothing new
+is asked for, as in Crossplane's function protocol; with caches behind the client this costs no request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from steelyard.compose import names
+from steelyard.compose.composed import NOTHING, Composed, Observed, Requirement
+from steelyard.controllers.claims import inventory
+from steelyard.kube import errors, objects
+from steelyard.kube.client.interface import Client
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+from steelyard.kube.runtime.informers import Informers
+
+Compose: TypeAlias = Callable[[Object, Observed], Composed]
+
+_CLUSTER_INDEX = "claims-cluster"
+_TURNS = 5
+
+
+class Lookup:
+    """Reads one object or the objects of one cluster; by index where there are informers."""
+
+    def __init__(self, client: Client, informers: Informers | None = None) -> None:
+        self._client = client
+        self._informers = informers
+
+    def index(self, resource: Resource) -> None:
+        """Prepares finding this resource by its cluster; to be called before the informers run."""
+        if self._informers is not None:
+            self._informers.of(resource).add_index(_CLUSTER_INDEX, _cluster_of)
+
+    async def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        try:
+            return await self._client.get(resource, name, namespace)
+        except errors.NotFound:
+            return None
+
+    async def require(self, requirement: Requirement) -> Sequence[Object]:
+        if requirement.name:
+            found = await self.find(requirement.resource, requirement.namespace, requirement.name)
+            return () if found is None else (found,)
+        label, value = requirement.label
+        informer = self._informers.find(requirement.resource) if self._informers is not None else None
+        if informer is not None and label == names.CLUSTER_NAME and informer.has_index(_CLUSTER_INDEX):
+            return objects.by_name(informer.by_index(_CLUSTER_INDEX, f"{requirement.namespace}/{value}"))
+        page = await self._client.list(requirement.resource, requirement.namespace, label_selector=f"{label}={value}")
+        return objects.by_name(page.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    composed: Composed
+    observed: Observed
+    foreign: Mapping[str, Object]
+    """Objects that stand where composed ones should, by resource name, and were not made for the claim."""
+
+
+async def compose(lookup: Lookup, function: Compose, claim: Object) -> Found:
+    observed = NOTHING
+    foreign: dict[str, Object] = {}
+    asked: set[object] = set()
+    composed = function(claim, observed)
+    for _ in range(_TURNS):
+        identities = {
+            name: (part.resource, objects.namespace(part.object), objects.name(part.object))
+            for name, part in composed.desired.items()
+        }
+        asking: set[object] = {*identities.values(), *composed.requirements.values()}
+        if asking <= asked:
+            break
+        asked |= asking
+        found = {name: await lookup.find(*identity) for name, identity in identities.items()}
+        existing = {name: obj for name, obj in found.items() if obj is not None}
+        foreign = {name: obj for name, obj in existing.items() if not inventory.is_the_claims(obj, claim)}
+        observed = Observed(
+            resources={name: obj for name, obj in existing.items() if name not in foreign},
+            required={name: await lookup.require(each) for name, each in composed.requirements.items()},
+        )
+        composed = function(claim, observed)
+    return Found(composed, observed, foreign)
+
+
+def _cluster_of(obj: Object) -> Iterable[str]:
+    name = objects.labels(obj).get(names.CLUSTER_NAME)
+    return (f"{objects.namespace(obj)}/{name}",) if name else ()
