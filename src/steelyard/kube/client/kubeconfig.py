@@ -1,0 +1,348 @@
+"""Kubeconfig files: read, build, merge, write.
+
+Reading keeps to what kubectl does: relative paths are relative to the file, of several files the first that says
+something wins. Writing is atomic and leaves a file that only its owner can read, since it holds a private key or a token.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import contextlib
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import orjson
+import yaml
+
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class InvalidKubeconfig(ValueError):
+    """The file is no kubeconfig, is incomplete, or asks for something Steelyard cannot do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    server: str
+    certificate_authority: str = ""
+    """A path; `certificate_authority_data` (PEM) has precedence."""
+    certificate_authority_data: bytes = b""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    client_certificate: str = ""
+    client_certificate_data: bytes = b""
+    client_key: str = ""
+    client_key_data: bytes = b""
+    token: str = ""
+    token_file: str = ""
+    unsupported: str = ""
+    """A way to authenticate that Steelyard does not know, by its key in the file: `exec`, `auth-provider`, …"""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    cluster: str
+    user: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What a client needs of a kubeconfig, with every file read."""
+
+    server: str
+    certificate_authority: bytes = b""
+    client_certificate: bytes = b""
+    client_key: bytes = b""
+    token: str = ""
+    token_file: str = ""
+    """Read again from time to time, since such tokens are rotated."""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+    namespace: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    clusters: Mapping[str, Cluster]
+    users: Mapping[str, User]
+    contexts: Mapping[str, Context]
+    current_context: str = ""
+
+    def resolve(self, context: str = "") -> Connection:
+        """The connection of a context, by default of the current one."""
+        name = context or self.current_context
+        if not name:
+            raise InvalidKubeconfig("the kubeconfig has no current-context: name the context to use")
+        chosen = self.contexts.get(name)
+        if chosen is None:
+            raise InvalidKubeconfig(f'the kubeconfig has no context "{name}", only: {_listed(self.contexts)}')
+        cluster = self.clusters.get(chosen.cluster)
+        if cluster is None:
+            raise InvalidKubeconfig(f'context "{name}" names the cluster "{chosen.cluster}", which is missing')
+        user = self.users.get(chosen.user) if chosen.user else User()
+        if user is None:
+            raise InvalidKubeconfig(f'context "{name}" names the user "{chosen.user}", which is missing')
+        if user.unsupported:
+            raise InvalidKubeconfig(
+                f'user "{chosen.user}" authenticates by {user.unsupported}, which is not supported: '
+                "use a client certificate or a token"
+            )
+        if not cluster.server:
+            raise InvalidKubeconfig(f'cluster "{chosen.cluster}" has no server address')
+        return Connection(
+            server=cluster.server.rstrip("/"),
+            certificate_authority=_content(cluster.certificate_authority_data, cluster.certificate_authority),
+            client_certificate=_content(user.client_certificate_data, user.client_certificate),
+            client_key=_content(user.client_key_data, user.client_key),
+            token=user.token,
+            token_file=user.token_file,
+            insecure_skip_tls_verify=cluster.insecure_skip_tls_verify,
+            tls_server_name=cluster.tls_server_name,
+            proxy_url=cluster.proxy_url,
+            namespace=chosen.namespace or "default",
+        )
+
+    def to_object(self) -> Object:
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": name, "cluster": _cluster_out(each)} for name, each in self.clusters.items()],
+            "users": [{"name": name, "user": _user_out(each)} for name, each in self.users.items()],
+            "contexts": [{"name": name, "context": _context_out(each)} for name, each in self.contexts.items()],
+            "current-context": self.current_context,
+        }
+
+    def to_yaml(self) -> str:
+        return yaml.dump(self.to_object(), Dumper=_DUMPER, sort_keys=False, width=1_000_000)
+
+
+def build(
+    name: str,
+    server: str,
+    *,
+    certificate_authority: bytes = b"",
+    user: str = "",
+    client_certificate: bytes = b"",
+    client_key: bytes = b"",
+    token: str = "",
+    context: str = "",
+    namespace: str = "",
+) -> Kubeconfig:
+    """One cluster, one user and the context that joins them, by default all named after the cluster."""
+    user = user or f"{name}-admin"
+    context = context or f"{user}@{name}"
+    return Kubeconfig(
+        clusters={name: Cluster(server, certificate_authority_data=certificate_authority)},
+        users={user: User(client_certificate_data=client_certificate, client_key_data=client_key, token=token)},
+        contexts={context: Context(name, user, namespace)},
+        current_context=context,
+    )
+
+
+def parse(source: str | bytes | Object, *, directory: Path | None = None) -> Kubeconfig:
+    """`directory` is what relative paths in the file are relative to. Raises InvalidKubeconfig."""
+    document = _decode(source) if isinstance(source, (str, bytes)) else source
+    if not document:
+        return Kubeconfig({}, {}, {})
+    return Kubeconfig(
+        clusters={name: _cluster_in(each, directory) for name, each in _named(document, "clusters", "cluster")},
+        users={name: _user_in(each, directory) for name, each in _named(document, "users", "user")},
+        contexts={name: _context_in(each) for name, each in _named(document, "contexts", "context")},
+        current_context=_text(document, "current-context"),
+    )
+
+
+def load(path: Path) -> Kubeconfig:
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise InvalidKubeconfig(f"cannot read the kubeconfig {path}: {error.strerror}") from error
+    try:
+        return parse(text, directory=path.resolve().parent)
+    except InvalidKubeconfig as error:
+        raise InvalidKubeconfig(f"{path}: {error}") from error
+
+
+def load_default(environment: Mapping[str, str] | None = None) -> Kubeconfig:
+    """What kubectl would use: the files of KUBECONFIG merged, else `~/.kube/config`; missing files count as empty."""
+    environment = os.environ if environment is None else environment
+    listed = [Path(part) for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
+    paths = listed or [Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"]
+    return merge([load(path) for path in paths if path.exists()])
+
+
+def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
+    """Of entries with the same name, and of current contexts, the first counts."""
+    clusters: dict[str, Cluster] = {}
+    users: dict[str, User] = {}
+    contexts: dict[str, Context] = {}
+    for config in reversed(configs):
+        clusters |= config.clusters
+        users |= config.users
+        contexts |= config.contexts
+    current = next((config.current_context for config in configs if config.current_context), "")
+    return Kubeconfig(clusters, users, contexts, current)
+
+
+def with_current_context(config: Kubeconfig, context: str) -> Kubeconfig:
+    return replace(config, current_context=context)
+
+
+def write(path: Path, config: Kubeconfig) -> None:
+    """Replaces the file in one step; nobody else can read it, not even for a moment."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(config.to_yaml())
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+_UNSUPPORTED = ("exec", "auth-provider", "username", "as")
+_Entry = TypeVar("_Entry")
+
+
+def _decode(source: str | bytes) -> Object:
+    try:
+        if source.lstrip()[:1] in ("{", b"{"):
+            document: Any = orjson.loads(source)
+        else:
+            document = yaml.load(source, Loader=_LOADER)  # noqa: S506 (the safe loader, in C)
+    except (yaml.YAMLError, ValueError) as error:
+        raise InvalidKubeconfig(f"the kubeconfig is not valid YAML: {error}") from error
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise InvalidKubeconfig("the kubeconfig is not a mapping")
+    return cast(Object, document)
+
+
+def _named(document: Object, plural: str, singular: str) -> list[tuple[str, Object]]:
+    named: dict[str, Object] = {}
+    for entry in map(objects.mapping, objects.sequence(document.get(plural))):
+        name = entry.get("name")
+        if not isinstance(name, str):
+            raise InvalidKubeconfig(f"an entry of {plural} has no name")
+        named.setdefault(name, objects.mapping(entry.get(singular)))
+    return list(named.items())
+
+
+def _text(entry: Object, key: str) -> str:
+    value = entry.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise InvalidKubeconfig(f"{key} must be text, not {type(value).__name__}")
+    return value
+
+
+def _data(entry: Object, key: str) -> bytes:
+    try:
+        return base64.b64decode(_text(entry, key), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidKubeconfig(f"{key} is not base64: {error}") from error
+
+
+def _path(entry: Object, key: str, directory: Path | None) -> str:
+    text = _text(entry, key)
+    return str(directory / text) if text and directory else text
+
+
+def _cluster_in(entry: Object, directory: Path | None) -> Cluster:
+    return Cluster(
+        server=_text(entry, "server"),
+        certificate_authority=_path(entry, "certificate-authority", directory),
+        certificate_authority_data=_data(entry, "certificate-authority-data"),
+        insecure_skip_tls_verify=bool(entry.get("insecure-skip-tls-verify")),
+        tls_server_name=_text(entry, "tls-server-name"),
+        proxy_url=_text(entry, "proxy-url"),
+    )
+
+
+def _user_in(entry: Object, directory: Path | None) -> User:
+    return User(
+        client_certificate=_path(entry, "client-certificate", directory),
+        client_certificate_data=_data(entry, "client-certificate-data"),
+        client_key=_path(entry, "client-key", directory),
+        client_key_data=_data(entry, "client-key-data"),
+        token=_text(entry, "token"),
+        token_file=_path(entry, "tokenFile", directory),
+        unsupported=next((key for key in _UNSUPPORTED if entry.get(key)), ""),
+    )
+
+
+def _context_in(entry: Object) -> Context:
+    return Context(_text(entry, "cluster"), _text(entry, "user"), _text(entry, "namespace"))
+
+
+def _cluster_out(cluster: Cluster) -> Object:
+    return _present(
+        {
+            "certificate-authority": cluster.certificate_authority,
+            "certificate-authority-data": _encoded(cluster.certificate_authority_data),
+            "insecure-skip-tls-verify": cluster.insecure_skip_tls_verify,
+            "proxy-url": cluster.proxy_url,
+            "server": cluster.server,
+            "tls-server-name": cluster.tls_server_name,
+        }
+    )
+
+
+def _user_out(user: User) -> Object:
+    return _present(
+        {
+            "client-certificate": user.client_certificate,
+            "client-certificate-data": _encoded(user.client_certificate_data),
+            "client-key": user.client_key,
+            "client-key-data": _encoded(user.client_key_data),
+            "token": user.token,
+            "tokenFile": user.token_file,
+        }
+    )
+
+
+def _context_out(context: Context) -> Object:
+    return _present({"cluster": context.cluster, "namespace": context.namespace, "user": context.user})
+
+
+def _present(fields: Object) -> Object:
+    return {key: value for key, value in fields.items() if value}
+
+
+def _encoded(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _content(data: bytes, path: str) -> bytes:
+    if data or not path:
+        return data
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidKubeconfig(f"cannot read {path}: {error.strerror}") from error
+
+
+def _listed(names: Mapping[str, _Entry]) -> str:
+    return ", ".join(names) or "none"
