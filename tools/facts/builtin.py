@@ -34,7 +34,6 @@ _SPECIAL: Final = {
     "k8s.io.apimachinery.pkg.api.resource.Quantity": "Quantity",
     "k8s.io.apimachinery.pkg.apis.meta.v1.Time": "Time",
     "k8s.io.apimachinery.pkg.apis.meta.v1.MicroTime": "MicroTime",
-    "k8s.io.apimachinery.pkg.apis.meta.v1.Duration": "Duration",
     "k8s.io.apimachinery.pkg.apis.meta.v1.FieldsV1": "FieldsV1",
     "k8s.io.apimachinery.pkg.util.intstr.IntOrString": "IntOrString",
     "k8s.io.apimachinery.pkg.runtime.RawExtension": "RawExtension",

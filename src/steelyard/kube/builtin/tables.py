@@ -54,7 +54,6 @@ _SPECIAL: Final = {
     "string": Schema("string", nullable=True),
     "Time": Schema("string", format="date-time", nullable=True),
     "MicroTime": Schema("string", format="date-time", nullable=True),
-    "Duration": Schema("string", nullable=True),
     "Quantity": Schema(any_of=(Schema("string"), Schema("number")), nullable=True),
     "IntOrString": Schema(int_or_string=True, format="int-or-string", nullable=True),
     "RawExtension": Schema("object", preserve_unknown=True, nullable=True),

@@ -22,7 +22,7 @@ LIST_META: Final = f"{META}.ListMeta"
 SCALARS: Final = frozenset({"string", "bytes", "bool", "int32", "int64", "double"})
 SPECIAL: Final = frozenset(
     {
-        *("Quantity", "Time", "MicroTime", "Duration", "FieldsV1", "IntOrString", "RawExtension", "JSON", "StringList"),
+        *("Quantity", "Time", "MicroTime", "FieldsV1", "IntOrString", "RawExtension", "JSON", "StringList"),
         *("SchemaOrArray", "SchemaOrBool", "SchemaOrStrings"),
     }
 )
