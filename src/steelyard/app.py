@@ -56,8 +56,8 @@ class Options:
     host: str
     port: int
     platform: Platform
-    fsync: bool = True
-    """Off only to show that the durability check notices."""
+    open_store: Callable[[Path], Awaitable[Store]] = Store.open
+    """How databases are opened; tests pass one that kills the process at a chosen write, or that skips fsync."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ async def started(options: Options) -> AsyncIterator[Running]:
     async with contextlib.AsyncExitStack() as stack:
         claimed = datadir.Claimed(options.data_dir)
         stack.callback(claimed.release)
-        store = await _open(stack, options.data_dir.database, fsync=options.fsync)
-        simulated_store = await _open(stack, options.data_dir.simulated_database, fsync=options.fsync)
+        store = await _open(stack, options, options.data_dir.database)
+        simulated_store = await _open(stack, options, options.data_dir.simulated_database)
         api = await Api.start(store)
         stack.push_async_callback(api.close)
         client = LocalClient(api, _CONTROLLERS, FIELD_MANAGER)
@@ -156,8 +156,8 @@ async def _define_kinds(client: Client, domain: str) -> None:
     )
 
 
-async def _open(stack: contextlib.AsyncExitStack, path: Path, *, fsync: bool) -> Store:
-    store = await Store.open(path, fsync=fsync)
+async def _open(stack: contextlib.AsyncExitStack, options: Options, path: Path) -> Store:
+    store = await options.open_store(path)
     stack.push_async_callback(store.close)
     return store
 

@@ -1,0 +1,36 @@
+"""Fixtures for every test: the real kubectl, and a platform of its own per test where one is asked for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness import ROOT, PlatformProcess
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> str:
+    """The real kubectl; `make test` hands it over, a bare pytest builds it (or finds it in the cache) itself."""
+    given = os.environ.get("KUBECTL")
+    if given:
+        return given
+    built = subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "upstream" / "build.py"), "kubectl"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return built.stdout.strip()
+
+
+@pytest.fixture
+def platform(tmp_path: Path) -> Iterator[PlatformProcess]:
+    """A running platform whose machines take no time."""
+    with PlatformProcess(tmp_path) as process:
+        process.start()
+        yield process

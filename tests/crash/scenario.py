@@ -1,0 +1,242 @@
+"""A cluster's whole life, driven from outside, on a platform that may be killed at any moment and is started again.
+
+The driver does what a user would: it repeats a request whose answer never came, and waits. After each step it compares
+what is there with what must be there, machine by machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from steelyard.api import resources
+from steelyard.api.clusterapi.resources import KUBEADM_CONFIGS, MACHINES
+from steelyard.kube import errors, objects
+from steelyard.kube.client.http import HttpClient
+from steelyard.kube.client.interface import Client
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import NAMESPACES, NODES, SECRETS
+from steelyard.kube.store.store import Store
+from tests.harness import PlatformProcess
+
+T = TypeVar("T")
+
+CLAIMS = resources.workload_clusters("steelyard.dev")
+NAMESPACE = "team"
+NAME = "life"
+STEPS = ((1, 2), (3, 4), (1, 2))
+"""Control-plane and worker nodes: created, scaled up, scaled back; then deleted."""
+STEP_DEADLINE = 60.0
+_NOT_OF_THE_CLUSTER = frozenset({"Event", "Lease"})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a life ended with; equal for every life, wherever it was interrupted."""
+
+    after_each_step: tuple[dict[str, int], ...]
+    left_over: tuple[str, ...]
+
+
+class Driver:
+    """`replacement` is what runs after a kill: the same data directory, without a further kill."""
+
+    def __init__(self, first: PlatformProcess, replacement: PlatformProcess) -> None:
+        self._current = first
+        self._replacement = replacement
+        self._client: HttpClient | None = None
+        self.kills = 0
+
+    async def live(self) -> Outcome:
+        await asyncio.to_thread(self._current.start)
+        try:
+            await self._request(_make_namespace)
+            before = await self._request(_inventory)
+            counts: list[dict[str, int]] = []
+            port = 0
+            for control_plane, workers in STEPS:
+                claim = _claim(control_plane, workers)
+                await self._request(lambda client, claim=claim: _apply(client, claim))
+                await self._until(lambda client, claim=claim: _has_settled(client, claim))
+                await self._request(lambda client, nodes=control_plane + workers: _check_identities(client, nodes))
+                counts.append(await self._request(_counts))
+                port = await self._request(_endpoint_port)
+            await self._request(_delete)
+            await self._until(_is_gone)
+            await self._until(lambda client: _nothing_but(client, before))
+            after = await self._request(_inventory)
+            left_over = [f"object {name}" for name in sorted(after - before)]
+            if await asyncio.to_thread(_is_listening, port):
+                left_over.append(f"listener on port {port}")
+        finally:
+            if self._client is not None:
+                await self._client.close()
+        await asyncio.to_thread(self._current.terminate)
+        left_over += await _objects_in(self._current.data_dir.simulated_database)
+        return Outcome(tuple(counts), tuple(left_over))
+
+    async def _request(self, action: Callable[[Client], Awaitable[T]]) -> T:
+        """The answer, through as many restarts as it takes."""
+        deadline = time.monotonic() + STEP_DEADLINE
+        while True:
+            try:
+                return await action(await self._connected())
+            except errors.ServiceUnavailable:
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.02)
+
+    async def _connected(self) -> HttpClient:
+        if not self._current.is_alive:
+            self.kills += 1
+            if self._client is not None:
+                await self._client.close()
+                self._client = None
+            self._current = self._replacement
+            await asyncio.to_thread(self._current.start)
+        if self._client is None:
+            self._client = self._current.client()
+        return self._client
+
+    async def _until(self, holds: Callable[[Client], Awaitable[str]]) -> None:
+        """Until `holds` has nothing to complain of."""
+        deadline = time.monotonic() + STEP_DEADLINE
+        while complaint := await self._request(holds):
+            if time.monotonic() > deadline:
+                raise AssertionError(
+                    f"after {STEP_DEADLINE:g} s still: {complaint}\n{self._current.log.read_text()[-3000:]}"
+                )
+            await asyncio.sleep(0.03)
+
+
+def _claim(control_plane: int, workers: int) -> Object:
+    parameters = {"environment": "dev", "controlPlaneReplicas": control_plane, "workerReplicas": workers}
+    return {
+        "apiVersion": CLAIMS.api_version,
+        "kind": CLAIMS.kind,
+        "metadata": {"name": NAME, "namespace": NAMESPACE},
+        "spec": {
+            "parameters": parameters,
+            "writeConnectionSecretToRef": {"name": "life-connection", "namespace": "default"},
+        },
+    }
+
+
+async def _make_namespace(client: Client) -> None:
+    body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    await client.apply(NAMESPACES, body, field_manager="driver")
+
+
+async def _apply(client: Client, claim: Object) -> None:
+    await client.apply(CLAIMS, claim, field_manager="driver")
+
+
+async def _delete(client: Client) -> None:
+    try:
+        await client.delete(CLAIMS, NAME, NAMESPACE)
+    except errors.NotFound:
+        return
+
+
+async def _has_settled(client: Client, wanted: Object) -> str:
+    claim = await client.get(CLAIMS, NAME, NAMESPACE)
+    parameters = wanted["spec"]["parameters"]
+    status = objects.mapping(claim.get("status"))
+    if status.get("observedGeneration") != objects.generation(claim):
+        return "the claim's new generation was not observed"
+    for part, field in (("controlPlane", "controlPlaneReplicas"), ("workers", "workerReplicas")):
+        counts = objects.mapping(status.get(part))
+        if (counts.get("ready"), counts.get("desired")) != (parameters[field], parameters[field]):
+            return f"{part} {counts.get('summary')}, wanted {parameters[field]}: {status.get('message')}"
+    conditions = {item["type"]: item["status"] for item in objects.sequence(status.get("conditions"))}
+    if conditions.get("Ready") != "True":
+        return f"not ready: {status.get('message')}"
+    machines = (await client.list(MACHINES, NAMESPACE)).items
+    expected = parameters["controlPlaneReplicas"] + parameters["workerReplicas"]
+    running = sum(objects.at(machine, "status", "phase") == "Running" for machine in machines)
+    if (len(machines), running) != (expected, expected):
+        return f"{len(machines)} machines, {running} running, wanted {expected}"
+    nodes = len(await _nodes(client))
+    return "" if nodes == expected else f"{nodes} nodes, wanted {expected}"
+
+
+async def _check_identities(client: Client, expected: int) -> None:
+    """Machine, infrastructure and Node stand one to one, by UID: none doubled, none without its partner."""
+    machines = (await client.list(MACHINES, NAMESPACE)).items
+    infrastructure = (await client.list(resources.SIMULATED_MACHINES, NAMESPACE)).items
+    configs = (await client.list(KUBEADM_CONFIGS, NAMESPACE)).items
+    nodes = await _nodes(client)
+    machine_ids = {f"simulated://{objects.uid(item)}" for item in infrastructure}
+    assert len(machines) == len(infrastructure) == len(configs) == len(nodes) == expected
+    assert {str(objects.at(node, "spec", "providerID")) for node in nodes} == machine_ids
+    assert {str(objects.at(machine, "spec", "providerID")) for machine in machines} == machine_ids
+    owners = Counter(str(reference["uid"]) for item in infrastructure for reference in objects.owner_references(item))
+    for machine in machines:
+        assert owners[objects.uid(machine)] == 1, f"{objects.name(machine)} has {owners[objects.uid(machine)]} machines"
+
+
+async def _nodes(client: Client) -> list[Object]:
+    secret = await client.get(SECRETS, f"{NAME}-kubeconfig", NAMESPACE)
+    workload = HttpClient.from_kubeconfig(base64.b64decode(secret["data"]["value"]).decode())
+    try:
+        return list((await workload.list(NODES)).items)
+    finally:
+        await workload.close()
+
+
+async def _counts(client: Client) -> dict[str, int]:
+    """How many objects of each kind the cluster has, for comparing one life with another."""
+    counted = Counter(name.partition(" ")[0] for name in await _inventory(client))
+    return dict(sorted(counted.items()))
+
+
+async def _inventory(client: Client) -> set[str]:
+    """Every object of the platform, as `Kind namespace/name`."""
+    found: set[str] = set()
+    for resource in await client.discover():
+        if resource.kind in _NOT_OF_THE_CLUSTER:
+            continue
+        try:
+            items = (await client.list(resource)).items
+        except errors.MethodNotAllowed:
+            continue
+        found |= {f"{resource.kind} {objects.qualified_name(item)}" for item in items}
+    return found
+
+
+async def _endpoint_port(client: Client) -> int:
+    claim = await client.get(CLAIMS, NAME, NAMESPACE)
+    return int(str(objects.at(claim, "status", "endpoint")).rpartition(":")[2])
+
+
+async def _is_gone(client: Client) -> str:
+    try:
+        claim = await client.get(CLAIMS, NAME, NAMESPACE)
+    except errors.NotFound:
+        return ""
+    return f"the claim is still there: {objects.at(claim, 'status', 'message')}"
+
+
+async def _nothing_but(client: Client, before: set[str]) -> str:
+    return ", ".join(sorted(await _inventory(client) - before))
+
+
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.settimeout(1.0)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def _objects_in(database: Path) -> list[str]:
+    store = await Store.open(database)
+    try:
+        return [f"row {record.key} in {database.name}" for record in store.scan("")]
+    finally:
+        await store.close()

@@ -1,0 +1,104 @@
+"""A platform in a process of its own, for tests and benchmarks that need one as a user has it.
+
+It is ended, and its whole process group with it, whatever happens in the test.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from steelyard.datadir import DataDir, Instance
+from steelyard.kube.client.http import HttpClient
+
+ROOT = Path(__file__).parent.parent
+START_DEADLINE = 60.0
+
+INSTANT = "simulated: {bootSeconds: 0, joinSeconds: 0, deleteSeconds: 0}\n"
+"""A platform file whose machines take no time, for tests that are about something else."""
+
+
+class DidNotStart(Exception):
+    pass
+
+
+class PlatformProcess:
+    def __init__(
+        self,
+        root: Path,
+        *,
+        platform: str = INSTANT,
+        victim: Sequence[str] | None = None,
+        wrapper: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """`victim`: arguments of `tests.victim`, which then runs instead of `steelyard up`; `wrapper` goes before."""
+        root.mkdir(parents=True, exist_ok=True)
+        self.data_dir = DataDir(root / "data")
+        self.platform_file = root / "platform.yaml"
+        self.platform_file.write_text(platform)
+        self.log = root / "log"
+        self._environment = {**os.environ, **(environment or {})}
+        self._wrapper = list(wrapper)
+        self._victim = victim
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Instance:
+        self.launch()
+        return self.await_ready()
+
+    def launch(self) -> None:
+        program = ["-m", "tests.victim", *self._victim] if self._victim is not None else ["-m", "steelyard", "up"]
+        arguments = ["--data-dir", str(self.data_dir.root), "--port", "0", "--platform", str(self.platform_file)]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*self._wrapper, sys.executable, *program, *arguments],
+                cwd=ROOT,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def await_ready(self) -> Instance:
+        assert self.process is not None
+        deadline = time.monotonic() + START_DEADLINE
+        while time.monotonic() < deadline:
+            instance = self.data_dir.running()
+            if instance is not None and instance.url:
+                return instance
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.01)
+        raise DidNotStart(f"exit code {self.process.poll()}:\n{self.log.read_text()[-4000:]}")
+
+    def client(self) -> HttpClient:
+        return HttpClient.from_kubeconfig(self.data_dir.kubeconfig.read_text())
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    def terminate(self, timeout: float = 20.0) -> int:
+        """As Ctrl-C or `steelyard down` would; the exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGTERM)
+        return self.process.wait(timeout)
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+    def __enter__(self) -> PlatformProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()

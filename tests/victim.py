@@ -1,0 +1,72 @@
+"""Runs the platform so that a test can kill it at a chosen write, or trace it with fsync switched off.
+
+    python -m tests.victim --data-dir D --kill-at 17
+
+Each write is committed on its own. Counting starts at the first write after the platform is ready, in both databases
+together; right after write number N has reached the disk, and before anybody is told, the process kills itself. When it
+ends otherwise it prints how many writes there were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import threading
+from pathlib import Path
+
+from steelyard import app, settings
+from steelyard.datadir import DataDir
+from steelyard.kube.store.store import Store
+
+
+class Countdown:
+    """Shared by the writer threads of both databases."""
+
+    def __init__(self, kill_at: int) -> None:
+        self._kill_at = kill_at
+        self._lock = threading.Lock()
+        self.count = 0
+        self._is_counting = False
+
+    def begin(self) -> None:
+        with self._lock:
+            self._is_counting = True
+
+    def after_commit(self, revision: int) -> None:
+        with self._lock:
+            if not self._is_counting:
+                return
+            self.count += 1
+            if self.count == self._kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--platform", type=Path)
+    parser.add_argument("--kill-at", type=int, default=0)
+    parser.add_argument("--no-fsync", action="store_true")
+    arguments = parser.parse_args()
+    countdown = Countdown(arguments.kill_at)
+
+    async def open_store(path: Path) -> Store:
+        if not arguments.kill_at:
+            return await Store.open(path, fsync=not arguments.no_fsync)
+        return await Store.open(path, max_batch=1, after_commit=countdown.after_commit)
+
+    options = app.Options(
+        data_dir=DataDir(arguments.data_dir),
+        host="127.0.0.1",
+        port=arguments.port,
+        platform=settings.read(arguments.platform),
+        open_store=open_store,
+    )
+    app.run(options, on_ready=lambda *_: countdown.begin())
+    print(f"writes: {countdown.count}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
