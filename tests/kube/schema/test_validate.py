@@ -242,8 +242,8 @@ WHOLE_CASES: list[tuple[str, dict[str, Any], Any, list[str]]] = [
         [
             "spec.x.apiVersion: Required value",
             'spec.x.kind: Invalid value: "Pod!": may have mixed case, but should otherwise match: a DNS-1035 label '
-            "must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an "
-            "alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+            "must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end "
+            "with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
             "'[a-z]([-a-z0-9]*[a-z0-9])?')",
             "spec.x.metadata.labels: Invalid value: \"a b\": name part must consist of alphanumeric characters, '-', "
             "'_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or "

@@ -1,0 +1,274 @@
+"""CustomResourceDefinitions: what the server makes of one, and what it reports about it.
+
+`served_versions` describes each version a definition serves; `prepare_create` and `accept_names` fill in what
+upstream's server and controllers do, so that a definition is established in the same write that stores it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from steelyard.kube import fields, objects
+from steelyard.kube.errors import Cause
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+from steelyard.kube.schema import formats, parse, validate
+from steelyard.kube.schema.model import MISSING, Schema
+from steelyard.kube.server import crdrules
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """JSON paths as the definition has them: `.spec.replicas`."""
+
+    spec_replicas: str
+    status_replicas: str
+    label_selector: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedVersion:
+    resource: Resource
+    schema: Schema
+    openapi: Object
+    """The schema as the definition has it, for publishing."""
+    singular: str
+    list_kind: str
+    short_names: tuple[str, ...]
+    categories: tuple[str, ...]
+    has_status: bool
+    scale: ScalePaths | None
+    printer_columns: tuple[Object, ...]
+    selectable_fields: tuple[str, ...]
+    is_storage: bool
+    storage_version: str
+    deprecation_warning: str
+
+
+def served_versions(crd: Object) -> tuple[ServedVersion, ...]:
+    """What the definition serves, in its own order: nothing until its names are accepted."""
+    spec = objects.mapping(crd.get("spec"))
+    accepted = objects.mapping(objects.at(crd, "status", "acceptedNames"))
+    if not is_condition_true(crd, "Established"):
+        return ()
+    versions = [objects.mapping(version) for version in objects.sequence(spec.get("versions"))]
+    storage = next((str(version["name"]) for version in versions if version.get("storage")), "")
+    return tuple(_served(spec, accepted, version, storage) for version in versions if version.get("served"))
+
+
+def _served(spec: Object, accepted: Object, version: Object, storage: str) -> ServedVersion:
+    openapi = objects.mapping(objects.at(version, "schema", "openAPIV3Schema"))
+    name, group, kind = str(version["name"]), str(spec["group"]), str(accepted["kind"])
+    subresources = objects.mapping(version.get("subresources"))
+    selectable = map(objects.mapping, objects.sequence(version.get("selectableFields")))
+    return ServedVersion(
+        resource=Resource(group, name, str(accepted["plural"]), kind, namespaced=spec.get("scope") == "Namespaced"),
+        schema=parse.from_openapi(openapi),
+        openapi=openapi,
+        singular=str(accepted.get("singular") or ""),
+        list_kind=str(accepted.get("listKind") or ""),
+        short_names=tuple(map(str, objects.sequence(accepted.get("shortNames")))),
+        categories=tuple(map(str, objects.sequence(accepted.get("categories")))),
+        has_status=subresources.get("status") is not None,
+        scale=_scale(subresources.get("scale")),
+        printer_columns=tuple(map(objects.mapping, objects.sequence(version.get("additionalPrinterColumns")))),
+        selectable_fields=tuple(str(field.get("jsonPath") or "") for field in selectable),
+        is_storage=name == storage,
+        storage_version=f"{group}/{storage}",
+        deprecation_warning=_deprecation(version, group, kind),
+    )
+
+
+def _scale(scale: Any) -> ScalePaths | None:
+    if not isinstance(scale, dict):
+        return None
+    paths = objects.mapping(cast(Object, scale))
+    return ScalePaths(
+        str(paths.get("specReplicasPath") or ""),
+        str(paths.get("statusReplicasPath") or ""),
+        str(paths.get("labelSelectorPath") or ""),
+    )
+
+
+def _deprecation(version: Object, group: str, kind: str) -> str:
+    if not version.get("deprecated"):
+        return ""
+    return str(version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated")
+
+
+def validate_object(served: ServedVersion, obj: Object, old: Object | None = None) -> list[Cause]:
+    """A custom resource against its schema and what its scale subresource needs; metadata is judged elsewhere."""
+    found = validate.validate(served.schema, obj, old=MISSING if old is None else old)
+    if served.scale is not None:
+        found += validate_scale(served.scale, obj)
+    return found
+
+
+def validate_scale(scale: ScalePaths, obj: Object) -> list[Cause]:
+    found: list[Cause] = []
+    for path in (scale.spec_replicas, scale.status_replicas):
+        value = objects.at(obj, *path.removeprefix(".").split("."))
+        if value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool):
+            text = f"{path} accessor error: {fields.show(value)} is not an integer"
+            found.append(fields.invalid(path, 0, text))
+        elif value < 0:
+            found.append(fields.invalid(path, value, "should be a non-negative integer"))
+        elif value > 2147483647:
+            found.append(fields.invalid(path, value, "should be less than or equal to 2147483647"))
+    return found
+
+
+def set_defaults(crd: Object) -> None:
+    """The names and the conversion that a definition may leave out; in place."""
+    spec = objects.mapping(crd.get("spec"))
+    names = objects.mapping(spec.get("names"))
+    kind = str(names.get("kind") or "")
+    if kind:
+        if not names.get("singular"):
+            names["singular"] = kind.lower()
+        if not names.get("listKind"):
+            names["listKind"] = f"{kind}List"
+    if not spec.get("conversion"):
+        spec["conversion"] = {"strategy": "None"}
+    service = objects.at(spec, "conversion", "webhook", "clientConfig", "service")
+    if isinstance(service, dict):
+        cast(Object, service).setdefault("port", 443)
+
+
+def prepare_create(crd: Object) -> None:
+    set_defaults(crd)
+    crd["status"] = {}
+    _record_storage_version(crd)
+
+
+def prepare_update(crd: Object, old: Object) -> None:
+    set_defaults(crd)
+    crd["status"] = objects.copy(objects.mapping(old.get("status")))
+    _record_storage_version(crd)
+
+
+def _record_storage_version(crd: Object) -> None:
+    status = objects.mapping(crd["status"])
+    stored = cast("list[str]", status.setdefault("storedVersions", []))
+    for version in map(objects.mapping, objects.sequence(objects.at(crd, "spec", "versions"))):
+        if version.get("storage") is True:
+            if version.get("name") not in stored:
+                stored.append(str(version.get("name")))
+            return
+
+
+def validate_create(crd: Object) -> list[Cause]:
+    return crdrules.validate_create(crd)
+
+
+def validate_update(crd: Object, old: Object) -> list[Cause]:
+    return crdrules.validate_update(crd, old)
+
+
+def is_condition_true(crd: Object, type_: str) -> bool:
+    conditions = map(objects.mapping, objects.sequence(objects.at(crd, "status", "conditions")))
+    return any(each.get("type") == type_ and each.get("status") == "True" for each in conditions)
+
+
+def accept_names(crd: Object, others: Iterable[Object], now: str) -> bool:
+    """Claims the definition's names among all definitions, and establishes it when none is taken; in place.
+
+    True if the status changed. When a definition is deleted or changes its names, ask again for those of the same group
+    that are not accepted.
+    """
+    spec_names = objects.mapping(objects.at(crd, "spec", "names"))
+    status = cast(Object, crd.setdefault("status", {}))
+    before = objects.copy(status)
+    resources_taken, kinds_taken = _taken(objects.at(crd, "spec", "group"), objects.name(crd), others)
+    accepted = objects.copy(objects.mapping(status.get("acceptedNames")))
+    conflict = ("", "")
+    for key, taken, reason in (
+        ("plural", resources_taken, "PluralConflict"),
+        ("singular", resources_taken, "SingularConflict"),
+        ("shortNames", resources_taken, "ShortNamesConflict"),
+        ("kind", kinds_taken, "KindConflict"),
+        ("listKind", kinds_taken, "ListKindConflict"),
+    ):
+        wanted = spec_names.get(key)
+        used = _in_use(wanted, accepted.get(key), taken)
+        if used:
+            conflict = (reason, _listed(used))
+        elif wanted:
+            accepted[key] = wanted
+        else:
+            accepted.pop(key, None)
+    if spec_names.get("categories"):
+        accepted["categories"] = spec_names["categories"]
+    else:
+        accepted.pop("categories", None)
+    status["acceptedNames"] = {"plural": "", "kind": "", **accepted}
+    _set_conditions(status, conflict, now)
+    return status != before
+
+
+def _taken(group: Any, name: str, others: Iterable[Object]) -> tuple[set[str], set[str]]:
+    resources_taken: set[str] = set()
+    kinds_taken: set[str] = set()
+    for other in others:
+        if objects.at(other, "spec", "group") != group or objects.name(other) == name:
+            continue
+        accepted = objects.mapping(objects.at(other, "status", "acceptedNames"))
+        resources_taken.update(map(str, (accepted.get("plural"), accepted.get("singular"))))
+        resources_taken.update(map(str, objects.sequence(accepted.get("shortNames"))))
+        kinds_taken.update(map(str, (accepted.get("kind"), accepted.get("listKind"))))
+    return resources_taken, kinds_taken
+
+
+def _in_use(wanted: Any, accepted: Any, taken: set[str]) -> list[str]:
+    listed = cast("list[str]", wanted if isinstance(wanted, list) else [wanted] if wanted else [])
+    ours = cast("list[str]", accepted if isinstance(accepted, list) else [accepted])
+    return [name for name in listed if name not in ours and name in taken]
+
+
+def _listed(used: Sequence[str]) -> str:
+    texts = [f"{fields.quote(name)} is already in use" for name in used]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def _set_conditions(status: Object, conflict: tuple[str, str], now: str) -> None:
+    conditions = cast("list[Object]", status.setdefault("conditions", []))
+    if conflict[0]:
+        _set_condition(conditions, "NamesAccepted", "False", *conflict, now)
+        if not any(condition.get("type") == "Established" for condition in conditions):
+            _set_condition(conditions, "Established", "False", "NotAccepted", "not all names are accepted", now)
+        return
+    _set_condition(conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
+    text = "the initial names have been accepted"
+    _set_condition(conditions, "Established", "True", "InitialNamesAccepted", text, now)
+
+
+def _set_condition(conditions: list[Object], type_: str, status: str, reason: str, message: str, now: str) -> None:
+    found = next((condition for condition in conditions if condition.get("type") == type_), None)
+    if found is None:
+        found = {"type": type_}
+        conditions.append(found)
+    since = found.get("lastTransitionTime") if found.get("status") == status else None
+    found.update(status=status, lastTransitionTime=since or now, reason=reason, message=message)
+
+
+def warnings(crd: Object) -> tuple[str, ...]:
+    """What a client is told about a definition that is accepted all the same."""
+    found: dict[str, None] = {}
+    for version in map(objects.mapping, objects.sequence(objects.at(crd, "spec", "versions"))):
+        _collect_warnings(objects.mapping(objects.at(version, "schema", "openAPIV3Schema")), found)
+    return tuple(found)
+
+
+def _collect_warnings(document: Object, found: dict[str, None]) -> None:
+    format_, type_ = document.get("format"), str(document.get("type") or "")
+    if format_ and not formats.recognised(type_, str(format_)):
+        found[f"unrecognized format {fields.quote(str(format_))}"] = None
+    for child in objects.mapping(document.get("properties")).values():
+        _collect_warnings(objects.mapping(child), found)
+    for key in ("items", "additionalProperties"):
+        if isinstance(document.get(key), dict):
+            _collect_warnings(objects.mapping(document[key]), found)
