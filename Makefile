@@ -51,5 +51,5 @@ $(VENV)/.run: pyproject.toml constraints.txt tools/setup.sh
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt tools/setup.sh
-	@sh tools/setup.sh $(VENV) '.[test,check,tools]'
+	@sh tools/setup.sh $(VENV) '.[test,check,tools]' strace
 	@touch $(VENV)/.run $@

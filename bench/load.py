@@ -72,12 +72,12 @@ class _Connection(asyncio.Protocol):
 
 
 async def run(config: str, connections: int, requests: int, verb: str) -> dict[str, float]:
-    context_ = kubeconfig.parse(config).context()
-    url = urlsplit(context_.cluster.server)
-    tls = ssl.create_default_context(cadata=context_.cluster.authority.decode())
+    connection = kubeconfig.parse(config).resolve()
+    url = urlsplit(connection.server)
+    tls = ssl.create_default_context(cadata=connection.certificate_authority.decode())
     loop = asyncio.get_running_loop()
     latencies: list[float] = []
-    made = iter([_request(verb, number, connections, url.netloc, context_.user.token) for number in range(requests)])
+    made = iter([_request(verb, number, connections, url.netloc, connection.token) for number in range(requests)])
     finished: list[asyncio.Future[None]] = [loop.create_future() for _ in range(connections)]
     started = time.perf_counter()
     for done in finished:

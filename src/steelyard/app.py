@@ -119,15 +119,16 @@ async def started(options: Options) -> AsyncIterator[Running]:
 
         hosting = Hosting(simulated_store, host=options.host, clock=clock)
         stack.push_async_callback(hosting.close)
-        listener = await _listen(stack, api, options, clock.now())
-        url = f"https://{hosting.advertised_host}:{listener.port}"
+        url = await _listen(stack, api, options, hosting.advertised_host, clock.now())
 
         manager = _manager(client, hosting, options.platform)
         running = asyncio.create_task(manager.run(), name="manager")
         stack.push_async_callback(_stop, manager, running)
         await _first(running, manager.ready)
         claimed.describe(
-            datadir.Instance(pid=os.getpid(), url=url, started=clocks.rfc3339(clock.now()), version=steelyard.__version__)
+            datadir.Instance(
+                pid=os.getpid(), url=url, started=clocks.rfc3339(clock.now()), version=steelyard.__version__
+            )
         )
         yield Running(url, client, manager, store, simulated_store)
 
@@ -163,25 +164,30 @@ async def _open(stack: contextlib.AsyncExitStack, options: Options, path: Path) 
 
 
 async def _listen(
-    stack: contextlib.AsyncExitStack, api: Api, options: Options, now: datetime.datetime
-) -> http.Listener:
+    stack: contextlib.AsyncExitStack, api: Api, options: Options, advertised_host: str, now: datetime.datetime
+) -> str:
+    """Serves the platform's API and writes the administrator's kubeconfig; the URL."""
     authority = credentials.authority(options.data_dir, now=now)
-    hosts = ["localhost", "127.0.0.1", "kubernetes.default.svc", options.host]
-    serving = tls.ServingTls(
-        credentials.serving(options.data_dir, authority, hosts, now=now), client_authority=authority.certificate
-    )
-    authenticator = authn.Authenticator()
+    hosts = ["localhost", "127.0.0.1", "kubernetes.default.svc", advertised_host]
+    certificate = credentials.serving(options.data_dir, authority, hosts, now=now)
+    token = credentials.administrator_token(options.data_dir)
     try:
-        listener = await http.listen(api, options.host, options.port, tls=serving, authenticator=authenticator)
+        listener = await http.listen(
+            api,
+            options.host,
+            options.port,
+            tls=tls.ServingTls(certificate, client_authority=authority.certificate),
+            authenticator=authn.TokensAndCertificates(credentials.users(token)),
+        )
     except OSError as error:
         raise CannotStart(
             f"cannot serve on {options.host}:{options.port}: {error.strerror or error}. "
             "Choose another with --port, or --port 0 for any free one."
         ) from error
     stack.push_async_callback(listener.close)
-    url = f"https://{'127.0.0.1' if options.host == '0.0.0.0' else options.host}:{listener.port}"  # noqa: S104 - compared
-    authenticator.tokens = credentials.administrator(options.data_dir, url, authority.certificate)
-    return listener
+    url = f"https://{advertised_host}:{listener.port}"
+    credentials.write_kubeconfig(options.data_dir, url, authority.certificate, token)
+    return url
 
 
 async def _first(task: asyncio.Task[None], event: asyncio.Event) -> None:

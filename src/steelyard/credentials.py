@@ -1,14 +1,12 @@
 """The platform's own authority, serving certificate and administrator, made on the first start and kept.
 
-The administrator's token is written into the kubeconfig and nowhere else; the platform keeps its SHA-256 hash. A
+The administrator's token is written into the kubeconfig and nowhere else; the server knows its SHA-256 hash. A
 serving certificate that runs out within a month, or that was made for another address, is made anew at start.
 """
 
 from __future__ import annotations
 
 import datetime
-import hashlib
-import json
 import os
 import secrets
 from collections.abc import Mapping
@@ -18,6 +16,7 @@ from steelyard.datadir import DataDir
 from steelyard.kube import pki
 from steelyard.kube.client import kubeconfig
 from steelyard.kube.pki import KeyPair
+from steelyard.kube.server import authn
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 
 ADMINISTRATOR = "steelyard-admin"
@@ -42,23 +41,28 @@ def serving(data_dir: DataDir, signer: KeyPair, hosts: list[str], *, now: dateti
     return made
 
 
-def administrator(data_dir: DataDir, url: str, authority_certificate: bytes) -> Mapping[str, User]:
-    """Users by the hash of their token. Writes the administrator's kubeconfig; its token survives restarts."""
-    token = _token_in(data_dir.kubeconfig) or secrets.token_urlsafe(32)
-    digest = hashlib.sha256(token.encode()).hexdigest()
-    _write(data_dir.pki / "tokens.json", json.dumps({digest: {"user": ADMINISTRATOR, "groups": [SYSTEM_MASTERS]}}))
+def administrator_token(data_dir: DataDir) -> str:
+    """The administrator's token: that of an earlier start, else a new one."""
+    return _token_in(data_dir.kubeconfig) or secrets.token_urlsafe(32)
+
+
+def users(administrator_token: str) -> Mapping[str, User]:
+    """Who may call with a token, by the token's hash."""
+    return {authn.hash_token(administrator_token): User(ADMINISTRATOR, (SYSTEM_MASTERS,))}
+
+
+def write_kubeconfig(data_dir: DataDir, url: str, authority_certificate: bytes, token: str) -> None:
     config = kubeconfig.build(
-        name="steelyard", server=url, authority=authority_certificate, user=ADMINISTRATOR, token=token
+        "steelyard", url, certificate_authority=authority_certificate, user=ADMINISTRATOR, token=token
     )
-    kubeconfig.write(config, data_dir.kubeconfig)
-    return {digest: User(ADMINISTRATOR, (SYSTEM_MASTERS,))}
+    kubeconfig.write(data_dir.kubeconfig, config)
 
 
 def _token_in(path: Path) -> str:
     """The token of an earlier start; empty where the file is absent or no longer ours."""
     try:
-        return kubeconfig.parse(path.read_text()).context().user.token
-    except (FileNotFoundError, kubeconfig.BadKubeconfig):
+        return kubeconfig.load(path).resolve().token
+    except kubeconfig.InvalidKubeconfig:
         return ""
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from steelyard.kube import pki
 from steelyard.kube.pki import KeyPair
 from steelyard.kube.runtime.clock import Clock
-from steelyard.kube.server import authn, http, tls
+from steelyard.kube.server import http, tls
 from steelyard.kube.server.api import Api
 from steelyard.kube.store.store import Store
 
@@ -78,20 +78,15 @@ class Hosting:
             return server.api
 
     async def stop(self, name: str) -> None:
-        """Closes the listener; the objects and the port stay reserved."""
+        """Closes the listener; the objects stay, and the port stays reserved."""
         server = self._servers.pop(name, None)
         if server is not None:
-            port = server.listener.port
             await server.listener.close()
             await server.api.close()
-            self._reserved[name] = self._bind(port)
 
     async def erase(self, name: str) -> None:
         """Stops the server and removes every object of it; nothing of this name is left."""
-        server = self._servers.pop(name, None)
-        if server is not None:
-            await server.listener.close()
-            await server.api.close()
+        await self.stop(name)
         held = self._reserved.pop(name, None)
         if held is not None:
             held.close()
@@ -100,25 +95,23 @@ class Hosting:
         await asyncio.gather(*(self._store.delete(record.key, expect=None) for record in records))
 
     async def close(self) -> None:
-        for server in self._servers.values():
-            await server.listener.close()
-            await server.api.close()
+        for name in list(self._servers):
+            await self.stop(name)
         for held in self._reserved.values():
             held.close()
-        self._servers.clear()
         self._reserved.clear()
 
     async def _start(self, name: str, authority: KeyPair, service_cidr: str) -> _Server:
-        await self.reserve(name)
+        port = await self.reserve(name)
         hosts = [*_SERVER_NAMES, "127.0.0.1", self.advertised_host, *_first_service_address(service_cidr)]
         certificate = pki.issue_serving(authority, "kube-apiserver", hosts, now=self._clock.now())
         api = await Api.start(self._store, space=name)
-        listener = await http.listen(
-            api,
-            sock=self._reserved[name],
-            tls=tls.ServingTls(certificate, client_authority=authority.certificate),
-            authenticator=authn.Authenticator(),
-        )
+        serving = tls.ServingTls(certificate, client_authority=authority.certificate)
+        try:
+            listener = await http.listen(api, self._host, port, tls=serving)
+        except OSError as error:
+            await api.close()
+            raise _port_taken(self._host, port) from error
         return _Server(api, listener, authority.certificate)
 
     def _bind_free(self, name: str) -> socket.socket:
@@ -137,9 +130,8 @@ class Hosting:
         raise PortTaken(f"every port from {FIRST_PORT} to {LAST_PORT} is in use")
 
     def _ports(self) -> set[int]:
-        """Two sockets may hold one port while neither listens, so ours are remembered here."""
-        reserved = {int(held.getsockname()[1]) for held in self._reserved.values()}
-        return reserved | {server.listener.port for server in self._servers.values()}
+        """Ours must be asked for: the system lets several sockets hold a port as long as only one listens on it."""
+        return {int(held.getsockname()[1]) for held in self._reserved.values()}
 
     def _bind(self, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
@@ -149,12 +141,15 @@ class Hosting:
             held.bind((self._host, port))
         except OSError as error:
             held.close()
-            raise PortTaken(
-                f"port {port} on {self._host} is in use by another process; end that process, "
-                "the cluster's API comes back by itself"
-            ) from error
+            raise _port_taken(self._host, port) from error
         held.setblocking(False)
         return held
+
+
+def _port_taken(host: str, port: int) -> PortTaken:
+    return PortTaken(
+        f"port {port} on {host} is in use by another process; end that process, the cluster's API comes back by itself"
+    )
 
 
 def _first_service_address(cidr: str) -> list[str]:
