@@ -1,8 +1,8 @@
 """Taking a claim's objects away, in order: the connection Secret, then the Cluster, then whatever is left.
 
 The Cluster goes before its parts because deleting it drains and deletes machines in order; a template or a control
-plane that vanished under it would leave machines behind. Every step looks at what is there, so it can be repeated at any
-time, and says what it waits for.
+plane that vanished under it would leave machines behind. Every step looks at what is there, so it can be repeated at
+any time, and says what it waits for.
 """
 
 from __future__ import annotations
