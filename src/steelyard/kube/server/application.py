@@ -1,0 +1,237 @@
+"""One API server as an ASGI application: from a request to a `Call`, and from the `Reply` back to bytes.
+
+Every request passes the same stations: who calls (authn), what is asked (routing), may they (authz), the body, the
+API, the answer in a form the client accepts. Whatever goes wrong on the way is answered with a Status object; an
+error that is no ApiError is logged with its traceback and answered as a 500 that does not show it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from typing import Any, Final, Protocol, cast
+
+import orjson
+
+from steelyard.kube import errors
+from steelyard.kube.server import answers, authn, authz, bodies, negotiation, routing
+from steelyard.kube.server.answers import Answer
+from steelyard.kube.server.authn import Authenticator
+from steelyard.kube.server.authz import Authorizer
+from steelyard.kube.server.call import Call, Reply, User
+from steelyard.kube.server.endpoints import Endpoints
+from steelyard.kube.server.metrics import Labels, RequestMetrics
+from steelyard.kube.server.protocol import CONNECTION, CYCLE, Connection, RequestResponseCycle
+
+logger = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+_BODY_VERBS: Final = frozenset(("create", "update", "patch", "delete", "deletecollection"))
+_MANAGED_VERBS: Final = frozenset(("create", "update", "patch"))
+_LINES_AT_ONCE: Final = 100
+_FALSE: Final = frozenset(("", "false", "0"))
+
+
+class Document(Protocol):
+    """Discovery or OpenAPI, ready to send."""
+
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def content_type(self) -> str: ...
+    @property
+    def etag(self) -> str: ...
+
+
+class WatchItem(Protocol):
+    def encoded(self) -> bytes: ...
+
+
+class WatchStream(Protocol):
+    async def batch(self) -> Sequence[WatchItem]: ...
+    def close(self) -> None: ...
+
+
+class Backend(Protocol):
+    """What is served: `kube.server.api.Api`."""
+
+    async def call(self, call: Call) -> Reply: ...
+    async def watch(self, call: Call) -> WatchStream: ...
+    def document(self, path: str, accept: str) -> Document | None: ...
+
+
+class Disconnected(Exception):
+    """The client went away before it had sent its request."""
+
+
+class Application:
+    def __init__(
+        self,
+        backend: Backend,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        endpoints: Endpoints,
+        metrics: RequestMetrics,
+    ) -> None:
+        self._backend = backend
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._endpoints = endpoints
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive, send)
+        started = time.perf_counter()
+        labels: Labels = (request.method, "", "", "")
+        try:
+            user = self._authenticate(request)
+            options = routing.query(request.query_string)
+            route = routing.route(request.method, request.path, options)
+            if route is None:
+                answer = self._path(request, user, options)
+            else:
+                call = Call(
+                    route.verb,
+                    route.group,
+                    route.version,
+                    route.plural,
+                    user,
+                    route.namespace,
+                    route.name,
+                    route.subresource,
+                    options,
+                )
+                authz.authorize_call(self._authorizer, call)
+                accepted = negotiation.accepted(request.header(b"accept"))
+                call.representation = accepted.representation
+                if route.verb == "watch":
+                    stream = await self._backend.watch(call)
+                    await _stream(request, stream)
+                    self._metrics.record(("WATCH", *_resource(call)), 200, time.perf_counter() - started)
+                    return
+                if route.verb in _BODY_VERBS:
+                    await _read_body(request, call, options)
+                reply = await self._backend.call(call)
+                labels = (route.verb.upper(), *_resource(call))
+                answer = answers.of_reply(reply, accepted.format, pretty=_is_pretty(options))
+        except Disconnected:
+            return
+        except Exception as error:
+            if not isinstance(error, errors.ApiError):
+                logger.exception("request failed", extra={"method": request.method, "path": request.path})
+            answer = answers.of_error(error)
+        await request.answer(answer)
+        self._metrics.record(labels, answer.code, time.perf_counter() - started)
+
+    def _authenticate(self, request: Request) -> User:
+        user = request.connection.certificate_user()
+        if user is not None:
+            return user
+        token = authn.bearer_token(request.header(b"authorization"))
+        return self._authenticator.token(token) if token else authn.ANONYMOUS
+
+    def _path(self, request: Request, user: User, options: dict[str, str]) -> Answer:
+        """A path that names no resource: health and such, discovery, OpenAPI."""
+        method, path = request.method, request.path
+        authz.authorize_path(self._authorizer, user, method, path)
+        answer = self._endpoints.answer(method, path, options)
+        if answer is not None:
+            return answer
+        document = self._backend.document(path.rstrip("/"), request.header(b"accept"))
+        if document is None:
+            raise routing.not_found()
+        if method not in ("GET", "HEAD"):
+            raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
+        etag = f'"{document.etag.strip(chr(34))}"'.encode() if document.etag else b""
+        headers = ((b"etag", etag), (b"vary", b"Accept")) if etag else ()
+        if etag and request.header(b"if-none-match").encode() == etag:
+            return Answer(304, b"", document.content_type.encode(), headers)
+        return Answer(200, document.body, document.content_type.encode(), headers)
+
+
+class Request:
+    """The parts of an ASGI scope that are used, and the two ways to answer."""
+
+    __slots__ = ("_cycle", "_headers", "_receive", "connection", "method", "path", "query_string", "send")
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.query_string: bytes = scope["query_string"]
+        self.connection: Connection = scope["state"][CONNECTION]
+        self._cycle: RequestResponseCycle = scope["state"][CYCLE]
+        self.send = send
+        self._receive = receive
+        self._headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
+
+    def header(self, name: bytes) -> str:
+        values = [value for key, value in self._headers if key == name]
+        return b", ".join(values).decode("latin-1") if values else ""
+
+    async def body(self) -> bytes:
+        """Raises TooLarge as soon as that is known; what the client still sends is then read and dropped."""
+        length = self.header(b"content-length")
+        if length.isdigit() and int(length) > bodies.MAX_BYTES:
+            raise bodies.too_large()
+        received = b""
+        while True:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise Disconnected
+            received = received + message["body"] if received else message["body"]
+            if len(received) > bodies.MAX_BYTES:
+                raise bodies.too_large()
+            if not message.get("more_body"):
+                return received
+
+    async def answer(self, answer: Answer) -> None:
+        answer = await answers.compressed(answer, self.header(b"accept-encoding"))
+        await self.connection.respond(self._cycle, answer.code, answer.head(), answer.body)
+
+
+async def _read_body(request: Request, call: Call, options: dict[str, str]) -> None:
+    body = await request.body()
+    call.body, call.patch_type = bodies.decode(call.verb, request.header(b"content-type"), body)
+    if call.verb in _MANAGED_VERBS and "fieldManager" not in options:
+        # Who names no field manager is known by the name of its program.
+        options["userAgent"] = request.header(b"user-agent")
+
+
+async def _stream(request: Request, stream: WatchStream) -> None:
+    """One line per event until the stream ends or the client leaves; an error on the way is the last event."""
+    connection = request.connection
+    connection.on_end = stream.close
+    try:
+        await request.send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")],
+            }
+        )
+        try:
+            while items := await stream.batch():
+                for first in range(0, len(items), _LINES_AT_ONCE):
+                    lines = b"".join([item.encoded() for item in items[first : first + _LINES_AT_ONCE]])
+                    await request.send({"type": "http.response.body", "body": lines, "more_body": True})
+        except Exception as error:
+            if not isinstance(error, errors.ApiError):
+                logger.exception("watch failed", extra={"path": request.path})
+            line = orjson.dumps({"type": "ERROR", "object": errors.of(error)}) + b"\n"
+            await request.send({"type": "http.response.body", "body": line, "more_body": True})
+        await request.send({"type": "http.response.body", "body": b""})
+    finally:
+        connection.on_end = None
+        stream.close()
+
+
+def _resource(call: Call) -> tuple[str, str, str]:
+    return call.group, call.version, f"{call.plural}/{call.subresource}" if call.subresource else call.plural
+
+
+def _is_pretty(options: dict[str, str]) -> bool:
+    return bool(options) and options.get("pretty", "").lower() not in _FALSE

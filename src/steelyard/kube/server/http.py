@@ -1,0 +1,88 @@
+"""Serving an API over HTTPS. Many listeners live in one process, and an idle one has no thread and no timer.
+
+listener = await http.listen(api, "127.0.0.1", 0, tls=ServingTls(...), authenticator=TokensAndCertificates(...))
+listener.port
+await listener.close()
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from uvicorn.server import ServerState
+
+from steelyard.kube.server import metrics as request_metrics
+from steelyard.kube.server.application import Application, Backend
+from steelyard.kube.server.authn import Authenticator, TokensAndCertificates
+from steelyard.kube.server.authz import Authorizer, MastersOnly
+from steelyard.kube.server.endpoints import Check, Endpoints
+from steelyard.kube.server.metrics import RequestMetrics
+from steelyard.kube.server.protocol import Connection
+from steelyard.kube.server.tls import ServingTls
+
+DEFAULT_VERSION: Final = "v1.34.4"
+CLOSE_DEADLINE: Final = 5.0
+"""Seconds that requests in flight get to finish when a listener closes."""
+_BACKLOG: Final = 1024
+
+
+async def listen(
+    api: Backend,
+    host: str,
+    port: int,
+    *,
+    tls: ServingTls | None,
+    authenticator: Authenticator | None = None,
+    authorizer: Authorizer | None = None,
+    version: str = DEFAULT_VERSION,
+    checks: Mapping[str, Check] | None = None,
+    metrics: RequestMetrics | None = None,
+) -> Listener:
+    """Serves the API until the listener is closed. Port 0 takes a free one.
+
+    `version` is what `/version` says; `checks` add to `/healthz`, `/livez` and `/readyz`. Without `tls` it speaks plain
+    HTTP, which no client certificate can come through.
+    """
+    metrics = metrics or request_metrics.DEFAULT
+    authenticator = authenticator or TokensAndCertificates()
+    endpoints = Endpoints(version, checks or {}, metrics)
+    app = Application(api, authenticator, authorizer or MastersOnly(), endpoints, metrics)
+    state = ServerState()
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(app, state, authenticator),
+        host,
+        port,
+        ssl=tls.context() if tls is not None else None,
+        backlog=_BACKLOG,
+    )
+    return Listener(server, state)
+
+
+class Listener:
+    def __init__(self, server: asyncio.AbstractServer, state: ServerState) -> None:
+        self._server = server
+        self._state = state
+        assert isinstance(server, asyncio.Server) or hasattr(server, "sockets")
+        address = server.sockets[0].getsockname()  # type: ignore[attr-defined]
+        self.host: str = address[0]
+        self.port: int = address[1]
+
+    async def close(self, deadline: float = CLOSE_DEADLINE) -> None:
+        """Stops accepting, ends watches, lets other requests finish within the deadline, then cuts what is left."""
+        self._server.close()
+        for connection in self._connections():
+            connection.end_stream()
+            connection.shutdown()
+        tasks = set(self._state.tasks)
+        if tasks:
+            _, unfinished = await asyncio.wait(tasks, timeout=deadline)
+            for task in unfinished:
+                task.cancel()
+        for connection in self._connections():
+            connection.abort()
+        await self._server.wait_closed()
+
+    def _connections(self) -> list[Connection]:
+        return [each for each in self._state.connections if isinstance(each, Connection)]

@@ -1,0 +1,112 @@
+"""From a URL path and a method to the verb and resource they mean, as Kubernetes reads them.
+
+    GET    /api/v1/namespaces/default/pods?watch=true        watch pods in default
+    PUT    /apis/apps/v1/namespaces/a/deployments/b/status    update the status of deployment a/b
+    GET    /api/v1/watch/namespaces/default/pods/b            watch, the legacy way
+    DELETE /api/v1/nodes                                      deletecollection nodes
+
+Whether such a resource is served is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qsl
+
+from steelyard.kube import errors
+from steelyard.kube.server.call import Verb
+
+_NAMESPACE_SUBRESOURCES: Final = frozenset(("status", "finalize"))
+_ON_COLLECTION: Final[Mapping[str, Verb]] = {
+    "GET": "list",
+    "HEAD": "list",
+    "POST": "create",
+    "DELETE": "deletecollection",
+}
+_ON_OBJECT: Final[Mapping[str, Verb]] = {
+    "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete",
+}  # fmt: skip
+_ON_SUBRESOURCE: Final[Mapping[str, Verb]] = {**_ON_OBJECT, "POST": "create"}
+_FALSE: Final = frozenset(("", "false", "0"))
+
+
+@dataclass(slots=True)
+class Route:
+    verb: Verb
+    group: str
+    version: str
+    plural: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+def route(method: str, path: str, options: dict[str, str]) -> Route | None:
+    """The resource request, or None for a path that names no resource (`/healthz`, `/apis/apps/v1`).
+
+    Raises MethodNotAllowed, and NotFound for a path below `/api` or `/apis` that can mean nothing. A legacy watch of
+    one object becomes a field selector in `options`.
+    """
+    parts = path.strip("/").split("/")
+    if parts[0] == "api":
+        start = 2
+        group = ""
+    elif parts[0] == "apis":
+        start = 3
+        group = parts[1] if len(parts) > 1 else ""
+    else:
+        return None
+    if len(parts) <= start:
+        return None
+    version = parts[start - 1]
+    rest = parts[start:]
+    legacy_watch = rest[0] == "watch" and len(rest) > 1
+    if legacy_watch:
+        rest = rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+        namespace = rest[1]
+        rest = rest[2:]
+    if len(rest) > 3 or "" in rest:
+        raise not_found()
+    plural, name, subresource = (*rest, "", "")[:3]
+    if legacy_watch:
+        return _legacy_watch(method, Route("watch", group, version, plural, namespace, name, subresource), options)
+    verbs = _ON_SUBRESOURCE if subresource else _ON_OBJECT if name else _ON_COLLECTION
+    verb = verbs.get(method)
+    if verb is None:
+        raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
+    if verb == "list" and options.get("watch", "").lower() not in _FALSE:
+        verb = "watch"
+    return Route(verb, group, version, plural, namespace, name, subresource)
+
+
+def _legacy_watch(method: str, found: Route, options: dict[str, str]) -> Route:
+    if method != "GET":
+        raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
+    if found.subresource:
+        raise not_found()
+    if found.name:
+        options["fieldSelector"] = f"metadata.name={found.name}"
+        found.name = ""
+    return found
+
+
+def query(text: bytes) -> dict[str, str]:
+    """The parameters; of one given twice the first counts, as upstream. Raises BadRequest."""
+    if not text:
+        return {}
+    try:
+        pairs = parse_qsl(text.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=100)
+    except ValueError:
+        raise errors.BadRequest("the query string is not valid") from None
+    options: dict[str, str] = {}
+    for key, value in pairs:
+        options.setdefault(key, value)
+    return options
+
+
+def not_found() -> errors.NotFound:
+    return errors.NotFound("the server could not find the requested resource")
