@@ -75,6 +75,7 @@ async def run(config: str, connections: int, requests: int, verb: str) -> dict[s
     connection = kubeconfig.parse(config).resolve()
     url = urlsplit(connection.server)
     tls = ssl.create_default_context(cadata=connection.certificate_authority.decode())
+    assert url.hostname
     loop = asyncio.get_running_loop()
     latencies: list[float] = []
     made = iter([_request(verb, number, connections, url.netloc, connection.token) for number in range(requests)])
@@ -82,7 +83,7 @@ async def run(config: str, connections: int, requests: int, verb: str) -> dict[s
     started = time.perf_counter()
     for done in finished:
         await loop.create_connection(
-            lambda done=done: _Connection(made, latencies, done), url.hostname, url.port, ssl=tls
+            lambda done=done: _Connection(made, latencies, done), url.hostname, url.port or 443, ssl=tls
         )
     await asyncio.gather(*finished)
     took = time.perf_counter() - started

@@ -29,7 +29,7 @@ class Countdown:
         self.count = 0
         self._is_counting = False
 
-    def begin(self) -> None:
+    def begin(self, url: str, kubeconfig: Path, description: str) -> None:
         with self._lock:
             self._is_counting = True
 
@@ -64,7 +64,7 @@ def main() -> None:
         platform=settings.read(arguments.platform),
         open_store=open_store,
     )
-    app.run(options, on_ready=lambda *_: countdown.begin())
+    app.run(options, on_ready=countdown.begin)
     print(f"writes: {countdown.count}", flush=True)
 
 

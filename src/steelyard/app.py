@@ -12,7 +12,7 @@ import contextlib
 import datetime
 import os
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,8 @@ import steelyard
 from steelyard import credentials, datadir
 from steelyard.api import registry
 from steelyard.api.clusterapi import definitions as clusterapi
-from steelyard.controllers import claims, lifecycle
+from steelyard.controllers import lifecycle
+from steelyard.controllers.claims import controller as claims
 from steelyard.datadir import DataDir
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
@@ -103,7 +104,7 @@ def _end_or_force(ended: asyncio.Event) -> None:
 
 
 @contextlib.asynccontextmanager
-async def started(options: Options) -> AsyncIterator[Running]:
+async def started(options: Options) -> AsyncGenerator[Running]:
     """The platform while it runs."""
     clock = clocks.SYSTEM
     options.data_dir.create()
@@ -114,7 +115,7 @@ async def started(options: Options) -> AsyncIterator[Running]:
         simulated_store = await _open(stack, options, options.data_dir.simulated_database)
         api = await Api.start(store)
         stack.push_async_callback(api.close)
-        client = LocalClient(api, _CONTROLLERS, FIELD_MANAGER)
+        client = LocalClient(api, _CONTROLLERS, field_manager=FIELD_MANAGER)
         await _define_kinds(client, options.platform.domain)
 
         hosting = Hosting(simulated_store, host=options.host, clock=clock)
@@ -141,7 +142,7 @@ def _manager(client: Client, hosting: Hosting, platform: Platform) -> Manager:
         delete=platform.simulated.delete_seconds,
     )
     for controller in (
-        *claims.controllers(manager, platform),
+        claims.controller(manager, platform),
         *lifecycle.controllers(manager),
         *simulated.controllers(manager, hosting, delays),
     ):

@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -43,18 +42,20 @@ async def _traced(tmp_path: Path, *flags: str) -> trace.Verdict:
     database, output = tmp_path / "traced.db", tmp_path / "trace"
     command = ["strace", "-f", "-yy", "-s", "100000", "-e", _CALLS, "-o", str(output)]
     command += [sys.executable, "-m", "tests.durability.server", str(database), *flags]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, start_new_session=True)
+    process = await asyncio.create_subprocess_exec(
+        *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE, start_new_session=True
+    )
     try:
         assert process.stdout is not None
-        port = int(await asyncio.to_thread(process.stdout.readline))
+        port = int(await process.stdout.readline())
         await _create_many(port)
         os.killpg(process.pid, signal.SIGTERM)
-        await asyncio.to_thread(process.wait, 30)
+        async with asyncio.timeout(30):
+            await process.wait()
     finally:
-        if process.poll() is None:
+        if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-        process.stdout.close()
+            await process.wait()
     with output.open(errors="replace") as lines:
         return trace.judge(lines, database.name)
 

@@ -311,7 +311,7 @@ def _alias(field: str) -> str:
 
 def _flag(name: str, field: FieldInfo) -> inspect.Parameter:
     """One command-line flag for one parameter of the claim: name, help and type come from the model."""
-    value_type = next((arg for arg in get_args(field.annotation) if arg is not type(None)), field.annotation)
+    value_type = field.annotation if field.is_required() else get_args(field.annotation)[0]
     is_choice_of_words = get_origin(value_type) is Literal and isinstance(get_args(value_type)[0], str)
     if not is_choice_of_words:
         value_type = str if _is_text(value_type) else int

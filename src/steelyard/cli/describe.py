@@ -193,7 +193,7 @@ def _event_time(event: Object) -> str:
 
 def _condition(obj: Object, type_: str) -> Object:
     conditions = map(objects.mapping, objects.sequence(objects.at(obj, "status", "conditions")))
-    return next((condition for condition in conditions if condition.get("type") == type_), {})
+    return next((condition for condition in conditions if condition.get("type") == type_), Object())
 
 
 def _aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:

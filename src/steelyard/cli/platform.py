@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import platform as host
+import platform as machine
 import signal
 import subprocess
 import sys
@@ -102,14 +102,17 @@ def doctor(platform_file: PlatformOption = None, data_dir: DataDirOption = None)
         raise typer.Exit(Exit.FAILED)
 
 
-def version() -> None:
-    """Print Steelyard's version, Python's and the system's.
+def version(data_dir: DataDirOption = None) -> None:
+    """Print the version of this command, and of the platform that runs in the data directory.
 
     Example: steelyard version
     """
     output.result(
-        f"steelyard {steelyard.__version__} (Python {host.python_version()}, {host.system()} {host.machine()})"
+        f"steelyard {steelyard.__version__} (Python {machine.python_version()}, {machine.system()} {machine.machine()})"
     )
+    instance = session.locate(data_dir).running()
+    if instance is not None:
+        output.result(f"platform  {instance.version or 'starting'} at {instance.url}")
 
 
 def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, with_demo: bool) -> None:

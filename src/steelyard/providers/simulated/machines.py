@@ -215,7 +215,7 @@ def _keeps_api_up(machine: Object) -> bool:
 
 
 def _kubelet(api: Api, node_name: str) -> LocalClient:
-    return LocalClient(api, User(f"system:node:{node_name}", ("system:nodes", SYSTEM_MASTERS)), "kubelet")
+    return LocalClient(api, User(f"system:node:{node_name}", ("system:nodes", SYSTEM_MASTERS)), field_manager="kubelet")
 
 
 def _address(infrastructure: Object) -> str:
