@@ -1,0 +1,158 @@
+"""One Kubernetes API server: every call of every transport comes through here.
+
+An `Api` owns its space of a store and nothing else: no thread, no timer, one task that follows the space's changes.
+Hundreds of them share a process. What each serves is in `registry`, each verb in a module of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+from steelyard.kube import errors, objects
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from steelyard.kube.server import ages, authz, deleting, reading, reviews, subresources, writing
+from steelyard.kube.server.background import Background
+from steelyard.kube.server.call import Call, Reply, User
+from steelyard.kube.server.core import Core, unavailable
+from steelyard.kube.server.crds import Definitions
+from steelyard.kube.server.discovery import Discovery, Document
+from steelyard.kube.server.garbage import Garbage
+from steelyard.kube.server.namespaces import SYSTEM, Namespaces
+from steelyard.kube.server.registry import Registry, Served
+from steelyard.kube.server.watching import WatchStream
+from steelyard.kube.store.errors import StoreError
+from steelyard.kube.store.store import Store
+
+_WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_SERVER: Final = User("system:apiserver", ("system:masters",))
+
+
+class Api:
+    """Make one with `await Api.start(store)`; end it with `await api.close()`, which leaves the store open."""
+
+    __slots__ = ("_authorizer", "_background", "_core", "_definitions", "discovery", "name")
+
+    def __init__(self, core: Core, authorizer: authz.Authorizer, name: str) -> None:
+        self.name = name
+        self._core = core
+        self._authorizer = authorizer
+        self._definitions = Definitions(core)
+        self._definitions.load(())
+        concerns = (self._definitions, Namespaces(core), Garbage(core))
+        self._background = Background(core.store, f"{core.space}/", concerns)
+        self.discovery = Discovery(core.registry)
+
+    @staticmethod
+    async def start(
+        store: Store,
+        *,
+        space: str = "main",
+        name: str = "steelyard",
+        now: Callable[[], datetime] = ages.utcnow,
+        authorizer: authz.Authorizer | None = None,
+    ) -> Api:
+        """Serves what the space holds; a new space gets its system namespaces first."""
+        api = Api(Core(store, space, Registry(), now), authorizer or authz.MastersOnly(), name)
+        missing = [each for each in SYSTEM if api._core.namespace(each) is None]
+        await asyncio.gather(*(api._create_namespace(each) for each in missing))
+        return api
+
+    async def _create_namespace(self, name: str) -> None:
+        body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await self.call(Call("create", "", "v1", NAMESPACES.plural, _SERVER, body=body))
+
+    async def call(self, call: Call) -> Reply:
+        """Answers every verb but watch. Raises the classes of `kube.errors` and nothing else."""
+        served = self._core.registry.find(call.group, call.version, call.plural)
+        if served is None:
+            raise errors.NotFound("the server could not find the requested resource")
+        try:
+            if call.verb == "get" and not call.subresource:
+                return reading.get(self._core, served, call)
+            reply = await self._dispatch(served, call)
+        except StoreError as error:
+            raise unavailable(error) from error
+        if served.deprecation:
+            reply.warnings = (*reply.warnings, served.deprecation)
+        if served.resource == CUSTOM_RESOURCE_DEFINITIONS and call.verb in _WRITES:
+            self._definitions.refresh(call.name or objects.name(objects.mapping(call.body)))
+        return reply
+
+    async def _dispatch(self, served: Served, call: Call) -> Reply:
+        core, verb, subresource = self._core, call.verb, call.subresource
+        if subresource:
+            return await self._subresource(served, call)
+        _check_verb(served, call)
+        if served.is_review:
+            return reviews.answer(served, call, self._authorizer, core.timestamp())
+        match verb:
+            case "list":
+                return await reading.list_(core, served, call)
+            case "create":
+                return await writing.create(core, served, call)
+            case "update":
+                return await writing.update(core, served, call)
+            case "patch":
+                return await writing.patch(core, served, call)
+            case "delete":
+                return await deleting.delete(core, served, call)
+            case "deletecollection":
+                return await deleting.delete_collection(core, served, call)
+            case _:
+                return reading.get(core, served, call)
+
+    async def _subresource(self, served: Served, call: Call) -> Reply:
+        core = self._core
+        subresource = served.subresources.get(call.subresource)
+        if subresource is None:
+            raise errors.NotFound("the server could not find the requested resource")
+        if call.verb not in subresource.verbs:
+            raise _not_allowed(served, call.verb)
+        match call.subresource, call.verb:
+            case "scale", "get":
+                return subresources.get_scale(core, served, call)
+            case "scale", "update":
+                return await subresources.update_scale(core, served, call)
+            case "scale", _:
+                return await subresources.patch_scale(core, served, call)
+            case _, "get":
+                return reading.get(core, served, call)
+            case _, "update":
+                return await writing.update(core, served, call)
+            case _:
+                return await writing.patch(core, served, call)
+
+    async def watch(self, call: Call) -> WatchStream:
+        served = self._core.registry.find(call.group, call.version, call.plural)
+        if served is None or call.subresource:
+            raise errors.NotFound("the server could not find the requested resource")
+        _check_verb(served, call)
+        try:
+            return WatchStream(self._core, served, call)
+        except StoreError as error:
+            raise unavailable(error) from error
+
+    def document(self, path: str, accept: str) -> Document | None:
+        """Discovery and OpenAPI; None for a path that is neither."""
+        return self.discovery.document(path, accept)
+
+    async def close(self) -> None:
+        """Ends the watches; the store stays open."""
+        for stream in list(self._core.streams):
+            stream.close()
+        await self._background.close()
+
+
+def _check_verb(served: Served, call: Call) -> None:
+    if call.verb not in served.verbs:
+        raise _not_allowed(served, call.verb)
+
+
+def _not_allowed(served: Served, verb: str) -> errors.MethodNotAllowed:
+    resource = served.resource
+    message = f"the server does not allow this method on the requested resource: {verb} of {served.group_resource}"
+    return errors.MethodNotAllowed(message, kind=resource.plural, group=resource.group)

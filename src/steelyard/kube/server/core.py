@@ -1,0 +1,129 @@
+"""What all verbs of one server share: its part of the store, its resources, its clock.
+
+Objects are stored as JSON that begins with apiVersion, kind and metadata, in the resource's storage version. Reading
+another version of the same resource exchanges that beginning, so that the stored bytes can be sent as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Protocol
+
+import orjson
+
+from steelyard.kube import errors, objects
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import NAMESPACES, Resource
+from steelyard.kube.server import ages, keys
+from steelyard.kube.server.registry import Registry, Served
+from steelyard.kube.store.errors import StoreError, StoreFailed
+from steelyard.kube.store.record import Record
+from steelyard.kube.store.store import Store
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+class Core:
+    __slots__ = ("_namespaces", "now", "registry", "space", "store", "streams")
+
+    def __init__(self, store: Store, space: str, registry: Registry, now: Callable[[], datetime]) -> None:
+        self.store = store
+        self.space = space
+        self.registry = registry
+        self.now = now
+        self.streams: set[Closable] = set()
+        """The open watches, which end with the server."""
+        self._namespaces = keys.collection(space, "", NAMESPACES.plural)
+
+    def timestamp(self) -> str:
+        return ages.timestamp(self.now())
+
+    def key(self, resource: Resource, namespace: str, name: str) -> str:
+        return keys.key(self.space, resource, namespace, name)
+
+    def prefix(self, resource: Resource, namespace: str = "") -> str:
+        return keys.collection(self.space, resource.group, resource.plural, namespace if resource.namespaced else "")
+
+    def namespace(self, name: str) -> Object | None:
+        """The namespace's newest state, durable or not."""
+        record = self.store.head(self._namespaces + name)
+        return record.object if record is not None else None
+
+    def head(self, resource: Resource, namespace: str, name: str) -> Record:
+        """The newest state, durable or not; raises NotFound."""
+        record = self.store.head(keys.key(self.space, resource, namespace, name))
+        if record is None:
+            raise errors.not_found(resource.group_resource, name)
+        return record
+
+    def put(self, key: str, obj: Object, *, expect: int) -> asyncio.Future[Record]:
+        """Writes the object, which the store then owns: its resourceVersion is set here, and nothing may change it."""
+        metadata: Object = obj["metadata"]
+
+        def encode(revision: int) -> bytes:
+            metadata["resourceVersion"] = str(revision)
+            return orjson.dumps(obj)
+
+        return self.store.put(key, encode, expect=expect, obj=obj)
+
+    def drop(self, key: str, obj: Object, *, expect: int) -> asyncio.Future[Record]:
+        """Removes the object; its last state, as the watchers of its deletion see it, is the given one."""
+        metadata: Object = {**objects.metadata(obj)}
+        final = {**obj, "metadata": metadata}
+
+        def encode(revision: int) -> bytes:
+            metadata["resourceVersion"] = str(revision)
+            return orjson.dumps(final)
+
+        return self.store.delete(key, expect=expect, encode=encode)
+
+    async def settle(self, record: Record) -> None:
+        """Waits until a state that was read with `head` is durable: an answer may not tell of it before."""
+        if self.store.get(record.key) is not record:
+            await self.store.settled(record.key)
+
+
+def ordered(obj: Object, api_version: str, kind: str, metadata: Object) -> Object:
+    """The object in the order in which objects are stored."""
+    out: Object = {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+    for field, value in obj.items():
+        if field not in out:
+            out[field] = value
+    return out
+
+
+def stored_order(obj: Object, served: Served) -> Object:
+    return ordered(obj, served.storage_version, served.resource.kind, obj["metadata"])
+
+
+def view(record: Record, served: Served) -> Object:
+    """The record's object in the served version; shared, read-only."""
+    obj = record.object
+    if obj.get("apiVersion") == served.resource.api_version:
+        return obj
+    return {**obj, "apiVersion": served.resource.api_version}
+
+
+def raw(value: bytes, served: Served) -> bytes:
+    """The stored JSON in the served version."""
+    if value.startswith(served.opening):
+        return value
+    return served.opening + value[value.index(b",") + 1 :]
+
+
+async def durable(write: Awaitable[Record]) -> Record:
+    """Waits for a write, in the terms of the API where it fails."""
+    try:
+        return await write
+    except StoreError as error:
+        raise unavailable(error) from error
+
+
+def unavailable(error: StoreError) -> errors.ApiError:
+    if isinstance(error, StoreFailed) and not error.retryable:
+        return errors.InternalError(f"Internal error occurred: {error}")
+    return errors.ServiceUnavailable(str(error), retry_after=1)

@@ -1,0 +1,158 @@
+"""delete and deletecollection: an object goes at once unless something still holds it.
+
+What holds an object is its finalizers (for a namespace those in its spec as well). Then it is only marked, and goes with
+the update that removes the last of them. Propagation is expressed as finalizers too, which `garbage` works off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from steelyard.kube import errors, objects
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import NAMESPACES
+from steelyard.kube.server import options as parameters
+from steelyard.kube.server import reading, selection
+from steelyard.kube.server.call import Call, Reply
+from steelyard.kube.server.core import Core, durable, view
+from steelyard.kube.server.options import DeleteOptions
+from steelyard.kube.server.registry import Served
+from steelyard.kube.store.record import Record
+
+FOREGROUND: Final = "foregroundDeletion"
+ORPHAN: Final = "orphan"
+
+
+async def delete(core: Core, served: Served, call: Call) -> Reply:
+    wanted = parameters.delete_options(call.options, call.body)
+    record = core.head(served.resource, call.namespace, call.name)
+    check_preconditions(served, record, wanted)
+    if wanted.dry_run:
+        return _success(served, record)
+    remaining = start(core, record, wanted)
+    if remaining is None:
+        await core.settle(record)
+        return reading.of_record(core, served, record, call)
+    is_gone = core.store.head(record.key) is None
+    result = await durable(remaining)
+    return _success(served, result) if is_gone else reading.of_record(core, served, result, call)
+
+
+async def delete_collection(core: Core, served: Served, call: Call) -> Reply:
+    """Deletes what the selectors choose; objects that go meanwhile are no error."""
+    wanted = parameters.delete_options(call.options, call.body)
+    chosen = selection.of(call, served)
+    listed = core.store.scan(core.prefix(served.resource, call.namespace))
+    records = [record for record in listed if not chosen or chosen.matches(record)]
+    if not wanted.dry_run:
+        await delete_all(core, records, wanted)
+    metadata: Object = {"resourceVersion": str(core.store.revision)}
+    items = [view(record, served) for record in records]
+    return Reply(
+        200,
+        {"kind": served.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata, "items": items},
+    )
+
+
+async def delete_all(core: Core, records: Sequence[Record], wanted: DeleteOptions) -> None:
+    """Starts all deletions before waiting for any: they share commits."""
+    writes: list[asyncio.Future[Record]] = []
+    for listed in records:
+        record = core.store.head(listed.key)
+        is_the_same = record is not None and objects.uid(record.object) == objects.uid(listed.object)
+        if record is not None and is_the_same and (write := start(core, record, wanted)) is not None:
+            writes.append(write)
+    for write in writes:
+        await durable(write)
+
+
+def start(core: Core, record: Record, wanted: DeleteOptions) -> asyncio.Future[Record] | None:
+    """Removes or marks the object, whose newest state the record must be; None if it is marked already."""
+    obj = record.object
+    metadata = objects.metadata(obj)
+    finalizers = _with_propagation(objects.finalizers(obj), wanted)
+    if not finalizers and not _spec_finalizers(obj):
+        return core.drop(record.key, obj, expect=record.revision)
+    if metadata.get("deletionTimestamp") and finalizers == objects.finalizers(obj):
+        return None
+    marked: Object = {**metadata}
+    if finalizers:
+        marked["finalizers"] = finalizers
+    else:
+        marked.pop("finalizers", None)
+    if not metadata.get("deletionTimestamp"):
+        marked["deletionTimestamp"] = core.timestamp()
+        marked["deletionGracePeriodSeconds"] = 0
+        if metadata.get("generation"):
+            marked["generation"] = metadata["generation"] + 1
+    changed = {**obj, "metadata": marked}
+    if _is_namespace(obj):
+        changed["status"] = {**objects.mapping(obj.get("status")), "phase": "Terminating"}
+    return core.put(record.key, changed, expect=record.revision)
+
+
+def without_finalizer(core: Core, record: Record, finalizer: str) -> asyncio.Future[Record]:
+    """Takes one finalizer off an object that is being deleted, and removes it if that was the last."""
+    metadata = {**objects.metadata(record.object)}
+    kept = [each for each in objects.finalizers(record.object) if each != finalizer]
+    metadata["finalizers"] = kept
+    if not kept:
+        del metadata["finalizers"]
+    return replace(core, record, {**record.object, "metadata": metadata})
+
+
+def replace(core: Core, record: Record, obj: Object) -> asyncio.Future[Record]:
+    """Writes the object's next state; one that is being deleted and no longer held is removed instead."""
+    if objects.is_being_deleted(obj) and not is_held(obj):
+        return core.drop(record.key, obj, expect=record.revision)
+    return core.put(record.key, obj, expect=record.revision)
+
+
+def is_held(obj: Object) -> bool:
+    return bool(objects.finalizers(obj)) or _spec_finalizers(obj)
+
+
+def check_preconditions(served: Served, record: Record, wanted: DeleteOptions) -> None:
+    metadata = objects.metadata(record.object)
+    name = str(metadata.get("name"))
+    if wanted.uid and wanted.uid != metadata.get("uid"):
+        message = f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: {metadata.get('uid')}"
+        raise errors.conflict(served.group_resource, name, message)
+    if wanted.resource_version and wanted.resource_version != str(record.revision):
+        message = (
+            f"Precondition failed: ResourceVersion in precondition: {wanted.resource_version}, "
+            f"ResourceVersion in object meta: {record.revision}"
+        )
+        raise errors.conflict(served.group_resource, name, message)
+
+
+def _with_propagation(finalizers: list[str], wanted: DeleteOptions) -> list[str]:
+    """Without a policy the finalizers that an earlier deletion or the creator put there decide."""
+    if not wanted.propagation:
+        return finalizers
+    kept = [finalizer for finalizer in finalizers if finalizer not in {FOREGROUND, ORPHAN}]
+    match wanted.propagation:
+        case "Foreground":
+            return [*kept, FOREGROUND]
+        case "Orphan":
+            return [*kept, ORPHAN]
+        case _:
+            return kept
+
+
+def _spec_finalizers(obj: Object) -> bool:
+    return _is_namespace(obj) and bool(objects.at(obj, "spec", "finalizers"))
+
+
+def _is_namespace(obj: Object) -> bool:
+    return obj.get("kind") == NAMESPACES.kind and obj.get("apiVersion") == NAMESPACES.api_version
+
+
+def _success(served: Served, record: Record) -> Reply:
+    obj = record.object
+    details: Object = {"name": objects.name(obj), "kind": served.resource.plural, "uid": objects.uid(obj)}
+    if served.resource.group:
+        details["group"] = served.resource.group
+    return Reply(200, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})

@@ -1,0 +1,189 @@
+"""Garbage collection by owner references, with upstream's rules.
+
+An object whose owners are all gone is deleted. An owner deleted in the foreground stays until the dependents that block it
+are gone; one deleted with orphaning lets go of its dependents first. The graph is an index in memory, built from the
+store at start and kept by its changes, so a crash at any point loses nothing. Deciding and writing happen in one step on
+the newest state, so that no decision is out of date when it is carried out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from steelyard.kube import objects, resources
+from steelyard.kube.objects import Object
+from steelyard.kube.server import deleting
+from steelyard.kube.server.background import Work
+from steelyard.kube.server.core import Core
+from steelyard.kube.server.deleting import FOREGROUND, ORPHAN
+from steelyard.kube.server.options import DeleteOptions
+from steelyard.kube.store.record import Change, Record
+
+_OWNED = b'"ownerReferences":['
+_DELETED = b'"deletionTimestamp":"'
+_BACKGROUND = DeleteOptions(propagation="Background")
+_FOREGROUND = DeleteOptions(propagation="Foreground")
+_AS_MARKED = DeleteOptions()
+
+
+class Garbage(Work):
+    def __init__(self, core: Core) -> None:
+        super().__init__()
+        self._core = core
+        self._owners: dict[str, tuple[str, ...]] = {}
+        """Key of a dependent to the UIDs of its owners."""
+        self._dependents: dict[str, set[str]] = {}
+        """UID of an owner, whether it exists or not, to the keys of its dependents."""
+        self._waiting: dict[str, str] = {}
+        """UID to key of owners that wait for their dependents."""
+
+    def load(self, records: Iterable[Record]) -> None:
+        for index in (self._owners, self._dependents, self._waiting):
+            index.clear()
+        for record in records:
+            self._put(record)
+
+    def observe(self, change: Change) -> None:
+        record, previous = change.record, change.previous
+        if record is not None:
+            self._put(record)
+            return
+        self._index(change.key, ())
+        if previous is None:
+            return
+        uid = objects.uid(previous.object)
+        self._waiting.pop(uid, None)
+        for dependent in self._dependents.get(uid, ()):
+            self.enqueue(dependent)
+
+    def _put(self, record: Record) -> None:
+        value = record.value
+        if _OWNED in value:
+            owners = tuple(str(owner.get("uid") or "") for owner in objects.owner_references(record.object))
+            if self._index(record.key, owners):
+                self.enqueue(record.key)
+        elif record.key in self._owners:
+            self._index(record.key, ())
+        if _DELETED in value and not _PROPAGATING.isdisjoint(objects.finalizers(record.object)):
+            self.enqueue(record.key)
+
+    def _index(self, key: str, owners: tuple[str, ...]) -> bool:
+        """Whether the owners are others than before."""
+        before = self._owners.get(key, ())
+        if before == owners:
+            return False
+        for uid in before:
+            if uid not in owners:
+                dependents = self._dependents.get(uid)
+                if dependents is not None:
+                    dependents.discard(key)
+                    if not dependents:
+                        del self._dependents[uid]
+                if uid in self._waiting:
+                    self.enqueue(self._waiting[uid])
+        for uid in owners:
+            self._dependents.setdefault(uid, set()).add(key)
+        if owners:
+            self._owners[key] = owners
+        else:
+            self._owners.pop(key, None)
+        return True
+
+    def process(self, item: str) -> None:
+        record = self._core.store.head(item)
+        if record is None:
+            return
+        obj = record.object
+        if objects.is_being_deleted(obj):
+            finalizers = objects.finalizers(obj)
+            if ORPHAN in finalizers:
+                self._orphan(record)
+            elif FOREGROUND in finalizers:
+                self._wait_for_dependents(record)
+        elif objects.owner_references(obj):
+            self._collect(record)
+
+    def _collect(self, record: Record) -> None:
+        obj = record.object
+        standing: list[Object] = []
+        waiting = False
+        for reference in objects.owner_references(obj):
+            owner = self._owner(reference, record)
+            if owner is _GONE:
+                continue
+            if owner is not _UNKNOWN and objects.is_being_deleted(owner) and FOREGROUND in objects.finalizers(owner):
+                waiting = True
+            else:
+                standing.append(reference)
+        if len(standing) == len(objects.owner_references(obj)):
+            return
+        if standing:
+            self._set_owners(record, standing)
+            return
+        is_blocked = waiting and any(self._blocking(objects.uid(obj)))
+        finalizers = objects.finalizers(obj)
+        options = _AS_MARKED if not _PROPAGATING.isdisjoint(finalizers) else _FOREGROUND if is_blocked else _BACKGROUND
+        self._delete(record, options)
+
+    def _owner(self, reference: Object, dependent: Record) -> Object:
+        """The owner, or `_GONE`, or `_UNKNOWN` where the server cannot tell and so must not delete."""
+        group, _ = resources.split_api_version(str(reference.get("apiVersion") or ""))
+        served = self._core.registry.of_kind(group, str(reference.get("kind") or ""))
+        if served is None:
+            return _UNKNOWN
+        namespace = objects.namespace(dependent.object)
+        if served.resource.namespaced and not namespace:
+            return _UNKNOWN
+        key = self._core.key(served.resource, namespace, str(reference.get("name") or ""))
+        owner = self._core.store.head(key)
+        is_the_same = owner is not None and objects.uid(owner.object) == reference.get("uid")
+        return owner.object if owner is not None and is_the_same else _GONE
+
+    def _wait_for_dependents(self, record: Record) -> None:
+        uid = objects.uid(record.object)
+        self._waiting[uid] = record.key
+        if not any(self._blocking(uid)):
+            self._remove_finalizer(record, FOREGROUND)
+            return
+        for dependent in self._dependents.get(uid, ()):
+            self.enqueue(dependent)
+
+    def _blocking(self, uid: str) -> Iterable[bool]:
+        for key in self._dependents.get(uid, ()):
+            record = self._core.store.head(key)
+            if record is not None:
+                for reference in objects.owner_references(record.object):
+                    if reference.get("uid") == uid and reference.get("blockOwnerDeletion"):
+                        yield True
+
+    def _orphan(self, record: Record) -> None:
+        uid = objects.uid(record.object)
+        for key in list(self._dependents.get(uid, ())):
+            dependent = self._core.store.head(key)
+            if dependent is not None:
+                references = objects.owner_references(dependent.object)
+                kept = [reference for reference in references if reference.get("uid") != uid]
+                if len(kept) != len(references):
+                    self._set_owners(dependent, kept)
+        self._remove_finalizer(record, ORPHAN)
+
+    def _set_owners(self, record: Record, owners: list[Object]) -> None:
+        metadata = {**objects.metadata(record.object), "ownerReferences": owners}
+        if not owners:
+            del metadata["ownerReferences"]
+        self.write(
+            self._core.put(record.key, {**record.object, "metadata": metadata}, expect=record.revision), record.key
+        )
+
+    def _remove_finalizer(self, record: Record, finalizer: str) -> None:
+        self.write(deleting.without_finalizer(self._core, record, finalizer), record.key)
+
+    def _delete(self, record: Record, options: DeleteOptions) -> None:
+        write = deleting.start(self._core, record, options)
+        if write is not None:
+            self.write(write, record.key)
+
+
+_PROPAGATING = frozenset({FOREGROUND, ORPHAN})
+_GONE: Object = {}
+_UNKNOWN: Object = {}

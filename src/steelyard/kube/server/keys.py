@@ -1,0 +1,46 @@
+"""Where objects live in the store.
+
+`<space>/<group or core>/<plural>/<namespace>/<name>`, without the namespace for cluster-scoped kinds. A space is one API
+server's share of a store, so that many servers can share one file and one writer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from steelyard.kube.resources import Resource
+
+
+class Location(NamedTuple):
+    """A key taken apart; whether `namespace` is meant is known only to the resource, so both parts are kept in `rest`."""
+
+    group: str
+    plural: str
+    rest: tuple[str, ...]
+
+    @property
+    def namespace(self) -> str:
+        return self.rest[0] if len(self.rest) == 2 else ""
+
+    @property
+    def name(self) -> str:
+        return self.rest[-1]
+
+
+def collection(space: str, group: str, plural: str, namespace: str = "") -> str:
+    prefix = f"{space}/{group or 'core'}/{plural}/"
+    return f"{prefix}{namespace}/" if namespace else prefix
+
+
+def key(space: str, resource: Resource, namespace: str, name: str) -> str:
+    return collection(space, resource.group, resource.plural, namespace if resource.namespaced else "") + name
+
+
+def collection_of(key: str) -> str:
+    """The prefix of all objects of the key's resource: what watches are grouped by."""
+    return key[: key.index("/", key.index("/", key.index("/") + 1) + 1) + 1]
+
+
+def locate(key: str) -> Location:
+    _, group, plural, *rest = key.split("/")
+    return Location("" if group == "core" else group, plural, tuple(rest))

@@ -1,0 +1,163 @@
+"""Query parameters and DeleteOptions, decoded and checked once, before a verb looks at anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+from steelyard.kube import errors, objects
+from steelyard.kube.errors import Cause
+from steelyard.kube.objects import Object
+
+FieldValidation = Literal["Ignore", "Warn", "Strict"]
+Propagation = Literal["", "Background", "Foreground", "Orphan"]
+
+_MAX_MANAGER = 128
+_FIELD_VALIDATION = ("Ignore", "Warn", "Strict")
+_PROPAGATION = ("Background", "Foreground", "Orphan")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    manager: str = ""
+    dry_run: bool = False
+    field_validation: FieldValidation = "Warn"
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    uid: str = ""
+    resource_version: str = ""
+    propagation: Propagation = ""
+    dry_run: bool = False
+
+
+_PLAIN_WRITE = WriteOptions("unknown")
+
+
+def write_options(options: Mapping[str, str], kind: str = "CreateOptions", *, patch: str = "") -> WriteOptions:
+    """`patch` is the patch type; server-side apply must name its manager, and only it may force."""
+    if not options and patch != "apply":
+        return _PLAIN_WRITE
+    manager = options.get("fieldManager", "")
+    causes: list[Cause] = []
+    if len(manager) > _MAX_MANAGER:
+        causes.append(
+            Cause("fieldManager", "FieldValueTooLong", f"Too long: may not be more than {_MAX_MANAGER} bytes")
+        )
+    elif manager and not manager.isprintable():
+        causes.append(
+            Cause(
+                "fieldManager",
+                "FieldValueInvalid",
+                f'Invalid value: "{manager}": should only contain printable characters',
+            )
+        )
+    if patch == "apply" and not manager:
+        causes.append(Cause("fieldManager", "FieldValueRequired", "Required value: is required for apply patch"))
+    if patch and patch != "apply" and "force" in options:
+        causes.append(Cause("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch"))
+    validation = options.get("fieldValidation") or "Warn"
+    if validation not in _FIELD_VALIDATION:
+        causes.append(_unsupported("fieldValidation", validation, ("", *_FIELD_VALIDATION)))
+    dry_run = _dry_run(options.get("dryRun", ""), causes)
+    if causes:
+        raise errors.invalid("meta.k8s.io", kind, "", causes)
+    return WriteOptions(
+        manager or manager_of(options.get("userAgent", "")),
+        dry_run,
+        cast(FieldValidation, validation),
+        flag(options, "force"),
+    )
+
+
+def manager_of(user_agent: str) -> str:
+    """The field manager that a client which names none gets: the program's name, `kubectl/v1.34 (linux)` is `kubectl`."""
+    return (user_agent.partition("/")[0])[:_MAX_MANAGER] or "unknown"
+
+
+def delete_options(options: Mapping[str, str], body: Any) -> DeleteOptions:
+    """From the body if there is one, else from the query, as upstream decides it."""
+    if body is None:
+        given: Object = {
+            key: options[key] for key in ("propagationPolicy", "dryRun", "orphanDependents") if key in options
+        }
+        if "orphanDependents" in given:
+            given["orphanDependents"] = flag(options, "orphanDependents")
+        if "dryRun" in given:
+            given["dryRun"] = [given["dryRun"]]
+    elif isinstance(body, dict):
+        given = cast(Object, body)
+        kind = given.get("kind") or "DeleteOptions"
+        if kind != "DeleteOptions":
+            raise errors.BadRequest(f"decoded object cannot be converted to DeleteOptions: it is a {kind}")
+    else:
+        raise errors.BadRequest("couldn't decode DeleteOptions: the body is not a JSON object")
+    causes: list[Cause] = []
+    policy = given.get("propagationPolicy") or ""
+    orphan = given.get("orphanDependents")
+    if policy and orphan is not None:
+        causes.append(
+            Cause(
+                "propagationPolicy",
+                "FieldValueInvalid",
+                "Invalid value: orphanDependents and propagationPolicy cannot be both set",
+            )
+        )
+    if policy and policy not in _PROPAGATION:
+        causes.append(_unsupported("propagationPolicy", policy, _PROPAGATION))
+    given_dry_run = given.get("dryRun")
+    dry_run = False
+    for value in objects.sequence(given_dry_run) if not isinstance(given_dry_run, str) else [given_dry_run]:
+        dry_run = _dry_run(str(value), causes) or dry_run
+    if causes:
+        raise errors.invalid("meta.k8s.io", "DeleteOptions", "", causes)
+    if orphan is not None and not policy:
+        policy = "Orphan" if orphan else "Background"
+    preconditions = objects.mapping(given.get("preconditions"))
+    return DeleteOptions(
+        str(preconditions.get("uid") or ""),
+        str(preconditions.get("resourceVersion") or ""),
+        cast(Propagation, policy),
+        dry_run or options.get("dryRun") == "All",
+    )
+
+
+def flag(options: Mapping[str, str], name: str) -> bool:
+    """Present and neither `false` nor `0`, as Kubernetes reads a boolean parameter."""
+    return name in options and options[name].lower() not in {"", "false", "0"}
+
+
+def integer(options: Mapping[str, str], name: str) -> int:
+    value = options.get(name, "")
+    if not value:
+        return 0
+    try:
+        number = int(value)
+    except ValueError:
+        raise errors.BadRequest(f'{name}: strconv.ParseInt: parsing "{value}": invalid syntax') from None
+    if not -(2**63) <= number < 2**63:
+        raise errors.BadRequest(f'{name}: strconv.ParseInt: parsing "{value}": value out of range')
+    return number
+
+
+def revision(value: str) -> int:
+    """A resourceVersion as a number; 0 where none is given."""
+    if not value:
+        return 0
+    if not (value.isascii() and value.isdigit()) or len(value) > 19:
+        raise errors.BadRequest(f'invalid resource version "{value}": must be a whole number')
+    return int(value)
+
+
+def _dry_run(value: str, causes: list[Cause]) -> bool:
+    if value and value != "All":
+        causes.append(_unsupported("dryRun", value, ("All",)))
+    return bool(value)
+
+
+def _unsupported(field: str, value: Any, supported: tuple[str, ...]) -> Cause:
+    listed = ", ".join(f'"{each}"' for each in supported)
+    return Cause(field, "FieldValueNotSupported", f'Unsupported value: "{value}": supported values: {listed}')

@@ -1,0 +1,66 @@
+"""Which objects a list, a watch or a deletion of a collection is about: scope, label selector, field selector."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from steelyard.kube import errors, objects, selectors
+from steelyard.kube.objects import Object
+from steelyard.kube.server import jsonpath
+from steelyard.kube.server.call import Call
+from steelyard.kube.server.registry import Served
+from steelyard.kube.store.record import Record
+
+_METADATA_FIELDS = {"metadata.name": ("metadata", "name"), "metadata.namespace": ("metadata", "namespace")}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    labels: selectors.LabelSelector
+    fields: selectors.FieldSelector
+    paths: Mapping[str, jsonpath.Path]
+    name: str = ""
+    """The one name that can match, where the field selector or the path says so."""
+
+    def __bool__(self) -> bool:
+        return bool(self.labels) or bool(self.fields)
+
+    def matches(self, record: Record) -> bool:
+        if self.name and not record.key.endswith(f"/{self.name}"):
+            return False
+        obj = record.object
+        if self.labels and not self.labels.matches(objects.labels(obj)):
+            return False
+        return not self.fields or self.fields.matches(lambda field: self._value(obj, field))
+
+    def _value(self, obj: Object, field: str) -> str:
+        metadata = _METADATA_FIELDS.get(field)
+        value = objects.at(obj, *metadata) if metadata else jsonpath.find(self.paths[field], obj)
+        return _text(value)
+
+
+_EVERYTHING = Selection(selectors.EVERYTHING, selectors.FieldSelector(), {})
+
+
+def of(call: Call, served: Served) -> Selection:
+    options = call.options
+    if not options:
+        return _EVERYTHING
+    labels = selectors.parse_labels(options.get("labelSelector", ""))
+    fields = selectors.parse_fields(options.get("fieldSelector", ""))
+    if not labels and not fields:
+        return _EVERYTHING
+    for wanted in fields.requirements:
+        if wanted.field not in _METADATA_FIELDS and wanted.field not in served.fields:
+            raise errors.BadRequest(f"field label not supported: {wanted.field}")
+    return Selection(labels, fields, served.fields, fields.exact("metadata.name"))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

@@ -1,0 +1,132 @@
+"""The scale subresource: one shape for how many replicas anything has.
+
+Reading makes a Scale (autoscaling/v1) from the object; writing one changes the object's replica count and goes the way
+of every update, so that validation, generation and managed fields are those of the object.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from steelyard.kube import errors, objects, selectors
+from steelyard.kube.objects import Object
+from steelyard.kube.server import drafts, writing
+from steelyard.kube.server import options as parameters
+from steelyard.kube.server.call import Call, Reply
+from steelyard.kube.server.core import Core, view
+from steelyard.kube.server.registry import Scale, Served
+
+_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_MAX_REPLICAS = 2**31 - 1
+
+
+def get_scale(core: Core, served: Served, call: Call) -> Reply:
+    record = core.store.get(core.key(served.resource, call.namespace, call.name))
+    if record is None:
+        raise errors.not_found(served.group_resource, call.name)
+    return Reply(200, scale_of(served, record.object))
+
+
+async def update_scale(core: Core, served: Served, call: Call) -> Reply:
+    wanted = parameters.write_options(call.options, "UpdateOptions")
+    if not isinstance(call.body, dict):
+        raise errors.BadRequest("the object provided is unrecognized (must be of type Scale)")
+    return await _set(core, served, call, cast(Object, call.body), wanted)
+
+
+async def patch_scale(core: Core, served: Served, call: Call) -> Reply:
+    wanted = parameters.write_options(call.options, "PatchOptions", patch=call.patch_type)
+    record = core.head(served.resource, call.namespace, call.name)
+    current = scale_of(served, record.object)
+    if call.patch_type == "apply":
+        spec = objects.mapping(objects.mapping(call.body).get("spec"))
+        return await _set(core, served, call, {**current, "spec": spec}, wanted)
+    return await _set(core, served, call, writing.patched_object(served, call, current), wanted)
+
+
+async def _set(core: Core, served: Served, call: Call, scale: Object, wanted: parameters.WriteOptions) -> Reply:
+    paths = _paths(served)
+    kind = scale.get("kind")
+    if kind not in (None, "", "Scale"):
+        raise errors.BadRequest(f"{kind} cannot be handled as a Scale")
+    metadata = objects.mapping(scale.get("metadata"))
+    if metadata.get("name") not in (None, "", call.name):
+        raise errors.BadRequest(
+            f"the name of the object ({metadata.get('name')}) does not match the name on the URL ({call.name})"
+        )
+    replicas = objects.at(scale, "spec", "replicas")
+    replicas = 0 if replicas is None else replicas
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise errors.BadRequest("Scale cannot be read: spec.replicas must be an integer")
+    if not 0 <= replicas <= _MAX_REPLICAS:
+        cause = errors.Cause(
+            "spec.replicas",
+            "FieldValueInvalid",
+            f"Invalid value: {replicas}: must be greater than or equal to 0",
+        )
+        raise errors.invalid("autoscaling", "Scale", call.name, [cause])
+    record = core.head(served.resource, call.namespace, call.name)
+    obj = objects.copy(view(record, served))
+    own: Object = obj["metadata"]
+    own["resourceVersion"] = metadata.get("resourceVersion") or own["resourceVersion"]
+    own["uid"] = metadata.get("uid") or own["uid"]
+    _put(obj, paths.spec_replicas, replicas)
+    draft = drafts.Draft(obj)
+    as_update = Call(
+        "update", call.group, call.version, call.plural, call.user, call.namespace, call.name, "scale", call.options
+    )
+    reply = await writing.replace(core, served, as_update, record, draft, wanted)
+    result = reply.record.object if reply.record is not None else objects.mapping(reply.body)
+    return Reply(200, scale_of(served, result), warnings=reply.warnings)
+
+
+def scale_of(served: Served, obj: Object) -> Object:
+    paths = _paths(served)
+    metadata = objects.metadata(obj)
+    status: Object = {"replicas": objects.at(obj, *paths.status_replicas) or 0}
+    if paths.selector and (selector := objects.at(obj, *paths.selector)) is not None:
+        status["selector"] = _selector_text(selector)
+    replicas = objects.at(obj, *paths.spec_replicas)
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": {field: metadata[field] for field in _METADATA if field in metadata},
+        "spec": {"replicas": replicas} if replicas is not None else {},
+        "status": status,
+    }
+
+
+def _paths(served: Served) -> Scale:
+    if served.scale is None:
+        raise errors.NotFound("the server could not find the requested resource")
+    return served.scale
+
+
+def _selector_text(selector: Any) -> str:
+    """Custom resources keep the selector as text, built-in kinds as a LabelSelector."""
+    if isinstance(selector, str):
+        return selector
+    fields = objects.mapping(selector)
+    terms = [selectors.format_labels(objects.mapping(fields.get("matchLabels")))]
+    for expression in map(objects.mapping, objects.sequence(fields.get("matchExpressions"))):
+        key, values = expression.get("key"), ",".join(map(str, objects.sequence(expression.get("values"))))
+        match expression.get("operator"):
+            case "In":
+                terms.append(f"{key} in ({values})")
+            case "NotIn":
+                terms.append(f"{key} notin ({values})")
+            case "DoesNotExist":
+                terms.append(f"!{key}")
+            case _:
+                terms.append(str(key))
+    return ",".join(filter(None, terms))
+
+
+def _put(obj: Object, path: tuple[str, ...], value: int) -> None:
+    at = obj
+    for step in path[:-1]:
+        inner = at.get(step)
+        if not isinstance(inner, dict):
+            inner = at[step] = {}
+        at = cast(Object, inner)
+    at[path[-1]] = value

@@ -1,0 +1,281 @@
+"""watch: the changes of a resource as events, from now, from a revision, or from the current state.
+
+A stream is fed by one subscription to the store and holds nothing else. Bookmarks, which tell a quiet watcher how far
+it may resume from, come from one sweep over all streams of the process, so that a thousand idle watches need one timer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Literal
+from weakref import WeakSet
+
+import orjson
+
+from steelyard.kube import errors, objects
+from steelyard.kube.errors import Cause
+from steelyard.kube.objects import Object
+from steelyard.kube.server import options as parameters
+from steelyard.kube.server import selection, tables
+from steelyard.kube.server.call import Call
+from steelyard.kube.server.core import Core, raw, unavailable, view
+from steelyard.kube.server.reading import not_older_than
+from steelyard.kube.server.registry import Served
+from steelyard.kube.server.selection import Selection
+from steelyard.kube.store.errors import Compacted, Lagging, StoreError
+from steelyard.kube.store.record import Change, Record
+from steelyard.kube.store.watch import Subscription
+
+EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+SWEEP_SECONDS: Final = 60.0
+_PRECISE_TIMEOUT: Final = 120
+"""A shorter time-out gets a timer of its own; longer ones end at the next sweep."""
+_DEFAULT_TIMEOUT: Final = (1800, 3600)
+_PREFIXES: Final[dict[str, bytes]] = {
+    type_: b'{"type":"%b","object":' % type_.encode() for type_ in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
+}
+
+Encode = Callable[[Object], bytes]
+
+
+class WatchItem:
+    """One event. `object` is shared and read-only; `encoded` is the line that a watch sends for it."""
+
+    __slots__ = ("_encode", "_object", "_record", "_served", "type")
+
+    def __init__(
+        self,
+        type_: EventType,
+        served: Served,
+        *,
+        record: Record | None = None,
+        obj: Object | None = None,
+        encode: Encode | None = None,
+    ) -> None:
+        self.type: EventType = type_
+        self._served = served
+        self._record = record
+        self._object = obj
+        self._encode = encode
+
+    @property
+    def object(self) -> Object:
+        if self._object is None:
+            assert self._record is not None
+            self._object = view(self._record, self._served)
+        return self._object
+
+    def encoded(self) -> bytes:
+        if self._encode is not None:
+            body = self._encode(self.object)
+        elif self._record is not None:
+            body = raw(self._record.value, self._served)
+        else:
+            body = orjson.dumps(self._object)
+        return b"%b%b}\n" % (_PREFIXES[self.type], body)
+
+
+class WatchStream:
+    """An async iterator of events with one consumer. It ends when it is closed, times out, or the server stops.
+
+    Raises `errors.Expired` when the consumer was too slow or history went away under it: list again.
+    """
+
+    __slots__ = (
+        "__weakref__", "_bookmarks", "_core", "_encode", "_initial", "_selection", "_served", "_subscription", "_timer",
+        "deadline",
+    )  # fmt: skip
+
+    def __init__(self, core: Core, served: Served, call: Call) -> None:
+        options = call.options
+        self._core = core
+        self._served = served
+        self._selection: Selection = selection.of(call, served)
+        self._encode = _encoder(core, served, call)
+        self._bookmarks = parameters.flag(options, "allowWatchBookmarks")
+        self._initial: deque[WatchItem] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._subscription = self._subscribe(call)
+        timeout = max(0, parameters.integer(options, "timeoutSeconds")) or random.uniform(*_DEFAULT_TIMEOUT)  # noqa: S311 no secret, spreads reconnects
+        loop = asyncio.get_running_loop()
+        self.deadline = loop.time() + timeout
+        if timeout <= _PRECISE_TIMEOUT:
+            self._timer = loop.call_later(timeout, self.expire)
+        core.streams.add(self)
+        _SWEEP.add(self)
+
+    def __aiter__(self) -> WatchStream:
+        return self
+
+    async def __anext__(self) -> WatchItem:
+        if self._initial:
+            return self._initial.popleft()
+        while True:
+            try:
+                change = await self._subscription.__anext__()
+            except StoreError as error:
+                raise _gone(error) from None
+            item = self._item(change)
+            if item is not None:
+                return item
+
+    async def batch(self) -> list[WatchItem]:
+        """All events that are there, at least one; an empty list at the end."""
+        if self._initial:
+            items = list(self._initial)
+            self._initial.clear()
+            return items
+        while True:
+            try:
+                changes = await self._subscription.batch()
+            except StoreError as error:
+                raise _gone(error) from None
+            items = [item for change in changes if (item := self._item(change)) is not None]
+            if items or not changes:
+                return items
+
+    def close(self) -> None:
+        self._subscription.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._core.streams.discard(self)
+        _SWEEP.discard(self)
+
+    def expire(self) -> None:
+        """Ends the stream as a time-out does: with a last bookmark."""
+        self.bookmark()
+        self.close()
+
+    def bookmark(self) -> None:
+        if self._bookmarks:
+            self._subscription.push(Change(self._core.store.revision, "", None, None))
+
+    def _subscribe(self, call: Call) -> Subscription:
+        options = call.options
+        core, served = self._core, self._served
+        asked = options.get("resourceVersion", "")
+        revision = parameters.revision(asked)
+        send_initial = options.get("sendInitialEvents")
+        match = options.get("resourceVersionMatch", "")
+        if send_initial is not None and match != "NotOlderThan":
+            raise _invalid(
+                "resourceVersionMatch", "Forbidden: sendInitialEvents requires resourceVersionMatch=NotOlderThan"
+            )
+        if match and send_initial is None:
+            raise _invalid(
+                "resourceVersionMatch",
+                "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            )
+        wants_initial = parameters.flag(options, "sendInitialEvents") if send_initial is not None else not revision
+        prefix = core.prefix(served.resource, call.namespace)
+        store = core.store
+        not_older_than(core, revision)
+        try:
+            subscription = store.watch(prefix, store.revision if wants_initial or not revision else revision)
+        except StoreError as error:
+            raise _gone(error) from None
+        if wants_initial:
+            chosen = self._selection
+            for record in store.scan(prefix):
+                if not chosen or chosen.matches(record):
+                    self._initial.append(WatchItem("ADDED", served, record=record, encode=self._encode))
+            if send_initial is not None and self._bookmarks:
+                self._initial.append(self._bookmark(store.revision, {INITIAL_EVENTS_END: "true"}))
+        return subscription
+
+    def _item(self, change: Change) -> WatchItem | None:
+        if not change.key:
+            return self._bookmark(change.revision, None)
+        served, chosen, encode = self._served, self._selection, self._encode
+        record, previous = change.record, change.previous
+        if not chosen:
+            if record is None:
+                return WatchItem("DELETED", served, record=change.final or previous, encode=encode)
+            return WatchItem("ADDED" if previous is None else "MODIFIED", served, record=record, encode=encode)
+        matches = record is not None and chosen.matches(record)
+        matched = previous is not None and chosen.matches(previous)
+        if matches:
+            return WatchItem("MODIFIED" if matched else "ADDED", served, record=record, encode=encode)
+        if not matched or previous is None:
+            return None
+        if record is None:
+            return WatchItem("DELETED", served, record=change.final or previous, encode=encode)
+        # To this watcher the object is gone: it gets the last state that it was told of, with the revision of the change.
+        obj = view(previous, served)
+        stamped = {**obj, "metadata": {**objects.metadata(obj), "resourceVersion": str(change.revision)}}
+        return WatchItem("DELETED", served, obj=stamped, encode=encode)
+
+    def _bookmark(self, revision: int, annotations: dict[str, str] | None) -> WatchItem:
+        metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if annotations:
+            metadata["annotations"] = annotations
+        resource = self._served.resource
+        obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
+        return WatchItem("BOOKMARK", self._served, obj=obj, encode=self._encode)
+
+
+def _encoder(core: Core, served: Served, call: Call) -> Encode | None:
+    if call.representation == "object":
+        return None
+    if call.representation == "metadata":
+        return lambda obj: orjson.dumps(tables.partial(obj))
+    include = tables.include_option(call.options.get("includeObject", ""))
+
+    def table(obj: Object) -> bytes:
+        metadata: Object = {"resourceVersion": objects.resource_version(obj)}
+        return orjson.dumps(tables.render(served.columns, [obj], metadata, now=core.now(), include=include))
+
+    return table
+
+
+def _gone(error: StoreError) -> errors.ApiError:
+    if isinstance(error, Compacted):
+        return errors.Expired(f"too old resource version: {error.revision} ({error.compacted})")
+    if isinstance(error, Lagging):
+        return errors.Expired("the watch could not keep up with the changes: list again and watch from there")
+    return unavailable(error)
+
+
+def _invalid(field: str, message: str) -> errors.Invalid:
+    return errors.invalid("meta.k8s.io", "ListOptions", "", [Cause(field, "FieldValueForbidden", message)])
+
+
+class _Sweep:
+    """Visits every open stream about once a minute; runs only while there are streams."""
+
+    def __init__(self) -> None:
+        self._streams: WeakSet[WatchStream] = WeakSet()
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def add(self, stream: WatchStream) -> None:
+        self._streams.add(stream)
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop or self._timer is None:
+            # A timer of a loop that has ended never fires.
+            self._loop = loop
+            self._timer = loop.call_later(SWEEP_SECONDS, self._run)
+
+    def discard(self, stream: WatchStream) -> None:
+        self._streams.discard(stream)
+        if not self._streams and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _run(self) -> None:
+        assert self._loop is not None
+        self._timer = self._loop.call_later(SWEEP_SECONDS, self._run)
+        now = self._loop.time()
+        for stream in list(self._streams):
+            if stream.deadline <= now:
+                stream.expire()
+            else:
+                stream.bookmark()
+
+
+_SWEEP = _Sweep()

@@ -1,0 +1,264 @@
+"""create, update, patch and apply: from a request body to a stored object.
+
+Every write is decided on the object's newest state (`store.head`) and queued in the same step of the event loop, so a
+conflict is always one between clients and never one with a write that is still on its way to the disk. What changes
+nothing writes nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, Final, cast
+
+from steelyard.kube import errors, objects
+from steelyard.kube.errors import Cause
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from steelyard.kube.server import crds, deleting, drafts, reading
+from steelyard.kube.server import options as parameters
+from steelyard.kube.server.apply import apply
+from steelyard.kube.server.call import Call, Reply
+from steelyard.kube.server.core import Core, durable, unavailable, view
+from steelyard.kube.server.drafts import Draft
+from steelyard.kube.server.options import WriteOptions
+from steelyard.kube.server.patch import jsonpatch, mergepatch
+from steelyard.kube.server.registry import Served
+from steelyard.kube.store.errors import StoreError
+from steelyard.kube.store.record import Record
+
+_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Without vowels and look-alikes, so that no generated name spells a word."""
+_SUFFIX_LENGTH: Final = 5
+_LONGEST_PREFIX: Final = 63 - _SUFFIX_LENGTH
+_ATTEMPTS: Final = 8
+MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+async def create(core: Core, served: Served, call: Call) -> Reply:
+    wanted = parameters.write_options(call.options)
+    draft = drafts.decode(served, call.body, wanted)
+    return await insert(core, served, call, draft, wanted)
+
+
+async def insert(
+    core: Core, served: Served, call: Call, draft: Draft, wanted: WriteOptions, *, track: bool = True
+) -> Reply:
+    resource = served.resource
+    metadata: Object = draft.obj["metadata"]
+    if call.name:
+        metadata.setdefault("name", call.name)
+    _settle_namespace(served, metadata, call.namespace)
+    if metadata.get("resourceVersion"):
+        raise errors.BadRequest("resourceVersion should not be set on objects to be created")
+    _check_namespace(core, served, metadata)
+    if served.terminating:
+        message = "create not allowed while custom resource definition is terminating"
+        raise errors.MethodNotAllowed(message, group=resource.group, kind=resource.plural)
+    _generate_name(core, served, call.namespace, metadata)
+    key = core.key(resource, call.namespace, str(metadata.get("name") or ""))
+    if core.store.head(key) is not None:
+        raise errors.already_exists(resource.group_resource, metadata["name"])
+    obj = drafts.new(served, draft, wanted, core.timestamp(), track=track)
+    if resource == CUSTOM_RESOURCE_DEFINITIONS:
+        crds.establish(core, obj)
+    if wanted.dry_run:
+        return _reply(core, served, obj, call, draft, 201)
+    record = await durable(core.put(key, drafts.stored(served, obj), expect=0))
+    return _reply(core, served, record, call, draft, 201)
+
+
+async def update(core: Core, served: Served, call: Call) -> Reply:
+    wanted = parameters.write_options(call.options, "UpdateOptions")
+    draft = drafts.decode(served, call.body, wanted)
+    _check_identity(served, draft.obj, call)
+    record = core.head(served.resource, call.namespace, call.name)
+    return await replace(core, served, call, record, draft, wanted)
+
+
+async def patch(core: Core, served: Served, call: Call) -> Reply:
+    wanted = parameters.write_options(call.options, "PatchOptions", patch=call.patch_type)
+    if call.patch_type == "apply":
+        return await _apply(core, served, call, wanted)
+    record = core.head(served.resource, call.namespace, call.name)
+    patched = patched_object(served, call, view(record, served))
+    draft = drafts.check(served, patched, wanted)
+    _check_identity(served, draft.obj, call)
+    return await replace(core, served, call, record, draft, wanted)
+
+
+def patched_object(served: Served, call: Call, obj: Object) -> Object:
+    """A copy of the object with the patch applied."""
+    match call.patch_type:
+        case "json":
+            patched: Any = jsonpatch.apply(obj, call.body)
+        case "merge":
+            patched = mergepatch.apply(obj, call.body)
+        case "strategic" if not served.custom:
+            patched = mergepatch.apply(obj, call.body)
+        case _:
+            raise errors.UnsupportedMediaType(
+                "the body of the request was in an unknown format - accepted media types include: "
+                "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+            )
+    if not isinstance(patched, dict):
+        raise errors.BadRequest("the patch leaves something that is not an object")
+    # It shares what the patch left alone with the stored object, and the rest with the caller.
+    return objects.copy(cast(Object, patched))
+
+
+async def replace(core: Core, served: Served, call: Call, record: Record, draft: Draft, wanted: WriteOptions) -> Reply:
+    """Makes the draft the object's next state. The record must be the newest: nothing is awaited before the write."""
+    old = view(record, served)
+    _check_preconditions(served, record, draft.obj)
+    obj = drafts.changed(served, old, draft, wanted, core.timestamp(), call.subresource)
+    return await store(core, served, call, record, draft, obj, wanted)
+
+
+async def store(
+    core: Core, served: Served, call: Call, record: Record, draft: Draft, obj: Object, wanted: WriteOptions
+) -> Reply:
+    if obj is view(record, served) or obj is record.object:
+        await core.settle(record)
+        return _reply(core, served, record, call, draft)
+    if wanted.dry_run:
+        return _reply(core, served, obj, call, draft)
+    try:
+        write = deleting.replace(core, record, drafts.stored(served, obj))
+    except StoreError as error:
+        raise unavailable(error) from error
+    return _reply(core, served, await durable(write), call, draft)
+
+
+async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -> Reply:
+    applied = _applied_object(served, call)
+    record = core.store.head(core.key(served.resource, call.namespace, call.name))
+    if record is None and call.subresource:
+        raise errors.not_found(served.group_resource, call.name)
+    live = view(record, served) if record is not None else None
+    if objects.uid(applied) and live is None:
+        raise errors.conflict(
+            served.group_resource, call.name, "uid mismatch: the provided object specified uid, but no object exists"
+        )
+    checked = drafts.check(served, applied, wanted)
+    now = core.timestamp()
+    merged = apply.apply(
+        served.schema,
+        live,
+        checked.obj,
+        manager=wanted.manager,
+        force=wanted.force,
+        api_version=served.resource.api_version,
+        now=now,
+        subresource=call.subresource,
+        ignored=apply.reset_fields(call.subresource, has_status=served.has_status),
+    )
+    draft = Draft(objects.copy(merged), checked.warnings)
+    if record is None or live is None:
+        return await insert(core, served, call, draft, wanted, track=False)
+    _check_preconditions(served, record, checked.obj)
+    obj = live if merged is live else drafts.changed(served, live, draft, wanted, now, call.subresource, track=False)
+    return await store(core, served, call, record, draft, obj, wanted)
+
+
+def _applied_object(served: Served, call: Call) -> Object:
+    if not isinstance(call.body, dict):
+        raise errors.BadRequest("error decoding the applied configuration: it is not a JSON object")
+    applied = objects.copy(cast(Object, call.body))
+    metadata = applied.get("metadata")
+    if not isinstance(metadata, dict):
+        metadata = applied["metadata"] = {}
+    metadata = cast(Object, metadata)
+    if metadata.get("managedFields"):
+        raise errors.BadRequest("metadata.managedFields must be nil")
+    metadata.setdefault("name", call.name)
+    if metadata["name"] != call.name:
+        raise errors.BadRequest(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({call.name})"
+        )
+    return applied
+
+
+def generated_name(prefix: str) -> str:
+    suffix = "".join(random.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))  # noqa: S311 names are no secret
+    return prefix[:_LONGEST_PREFIX] + suffix
+
+
+def _generate_name(core: Core, served: Served, namespace: str, metadata: Object) -> None:
+    prefix = metadata.get("generateName")
+    if metadata.get("name") or not prefix:
+        return
+    for _ in range(_ATTEMPTS):
+        metadata["name"] = generated_name(str(prefix))
+        if core.store.head(core.key(served.resource, namespace, metadata["name"])) is None:
+            return
+
+
+def _settle_namespace(served: Served, metadata: Object, namespace: str) -> None:
+    """The object takes the namespace of the request; one of its own that differs is refused."""
+    given = metadata.get("namespace")
+    if not served.resource.namespaced:
+        if given:
+            raise errors.BadRequest(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        metadata.pop("namespace", None)
+        return
+    if given and given != namespace:
+        raise errors.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    metadata["namespace"] = namespace
+
+
+def _check_namespace(core: Core, served: Served, metadata: Object) -> None:
+    if not served.resource.namespaced:
+        return
+    name = metadata["namespace"]
+    namespace = core.namespace(name)
+    if namespace is None:
+        raise errors.not_found("namespaces", name)
+    if objects.is_being_deleted(namespace):
+        resource = served.resource
+        message = f"unable to create new content in namespace {name} because it is being terminated"
+        raise errors.Forbidden(
+            f'{resource.group_resource} "{metadata.get("name") or ""}" is forbidden: {message}',
+            kind=resource.plural,
+            group=resource.group,
+            name=str(metadata.get("name") or ""),
+            causes=[Cause("metadata.namespace", "NamespaceTerminating", f"namespace {name} is being terminated")],
+        )
+
+
+def _check_identity(served: Served, obj: Object, call: Call) -> None:
+    metadata: Object = obj["metadata"]
+    name = metadata.get("name")
+    if not name:
+        raise errors.BadRequest(
+            f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != call.name:
+        raise errors.BadRequest(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+    namespace = metadata.get("namespace")
+    if served.resource.namespaced and namespace and namespace != call.namespace:
+        raise errors.BadRequest(
+            f"the namespace of the object ({namespace}) does not match the namespace on the request ({call.namespace})"
+        )
+
+
+def _check_preconditions(served: Served, record: Record, obj: Object) -> None:
+    metadata: Object = obj["metadata"]
+    name = objects.name(record.object)
+    if uid := metadata.get("uid"):
+        current = objects.uid(record.object)
+        if uid != current:
+            message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
+            raise errors.conflict(served.group_resource, name, message)
+    if (version := metadata.get("resourceVersion")) and version != str(record.revision):
+        raise errors.conflict(served.group_resource, name, MODIFIED)
+
+
+def _reply(core: Core, served: Served, result: Record | Object, call: Call, draft: Draft, code: int = 200) -> Reply:
+    if isinstance(result, Record):
+        reply = reading.of_record(core, served, result, call, code)
+    else:
+        reply = reading.of_object(core, served, result, call, code)
+    reply.warnings = draft.warnings
+    return reply
