@@ -73,7 +73,7 @@ def apply(
             everything = fieldset.union(everything, entry.fields)
         merged = removal.prune(kind, merged, last.fields, everything)
 
-    is_changed = merged is not before and merged != before
+    is_changed = merged is not before and (merged != before or not typed.same(merged, before))
     if is_changed and others:
         changes = typed.compare(kind, before, merged).without(ignored.tree)
         touched = fieldset.union(changes.added, changes.modified)

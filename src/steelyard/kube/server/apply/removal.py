@@ -14,39 +14,39 @@ from steelyard.kube.server.apply.shape import Shape
 
 
 def remove(shape: Shape, value: Object, fields: Tree) -> Object:
-    """The value without the members of the set. A map or list that loses all it has goes too."""
-    removed = _remove(shape, value, fields, drop_emptied=True)
-    return cast(Object, removed) if type(removed) is dict else {}
+    """The value without the members of the set. A map or list that loses all it has stays, empty.
+
+    It stays because someone manages it: else it would itself be in the set. (Upstream leaves null there, which most
+    schemas then refuse.)
+    """
+    return cast(Object, _remove(shape, value, fields, emptied=True) or {})
 
 
-def _remove(shape: Shape, value: Any, fields: Tree, *, drop_emptied: bool) -> Any:
-    """What is left, or None if that is nothing (a container below which the set has members and that is empty)."""
+def _remove(shape: Shape, value: Any, fields: Tree, *, emptied: bool) -> Any:
+    """What is left of a value below which the set has members. A container that becomes empty is None, or,
+    with `emptied`, an empty one."""
     kind = value.__class__
     if kind is dict and shape.is_map:
-        if not shape.merges_map:
-            return None
-        return _remove_from_map(shape, value, fields, drop_emptied=drop_emptied)
+        left = _remove_from_map(shape, value, fields, emptied=emptied) if shape.merges_map else None
+        return left or ({} if emptied else None)
     if kind is list and shape.is_list:
-        if not shape.merges_list:
-            return None
-        return _remove_from_list(shape, value, fields, drop_emptied=drop_emptied)
+        items = _remove_from_list(shape, value, fields, emptied=emptied) if shape.merges_list else None
+        return items or ([] if emptied else None)
     return value
 
 
-def _remove_from_map(shape: Shape, value: Object, fields: Tree, *, drop_emptied: bool) -> Object | None:
+def _remove_from_map(shape: Shape, value: Object, fields: Tree, *, emptied: bool) -> Object:
     kept: Object = {}
     for name, field in value.items():
         node = fields.get("f:" + name)
         if node is None:
             kept[name] = field
         elif node and SELF not in node:
-            left = _remove(shape.child(name), field, node, drop_emptied=drop_emptied)
-            if left is not None or not drop_emptied:
-                kept[name] = left
-    return kept or None
+            kept[name] = _remove(shape.child(name), field, node, emptied=emptied)
+    return kept
 
 
-def _remove_from_list(shape: Shape, items: list[Any], fields: Tree, *, drop_emptied: bool) -> list[Any] | None:
+def _remove_from_list(shape: Shape, items: list[Any], fields: Tree, *, emptied: bool) -> list[Any]:
     kept: list[Any] = []
     for item in items:
         element = typed.element_of(shape, item)
@@ -54,10 +54,8 @@ def _remove_from_list(shape: Shape, items: list[Any], fields: Tree, *, drop_empt
         if node is None:
             kept.append(item)
         elif node and SELF not in node:
-            left = _remove(shape.item, item, node, drop_emptied=drop_emptied)
-            if left is not None or not drop_emptied:
-                kept.append(left)
-    return kept or None
+            kept.append(_remove(shape.item, item, node, emptied=emptied))
+    return kept
 
 
 def extract(shape: Shape, value: Object, fields: Tree) -> Object:
@@ -91,11 +89,11 @@ def prune(shape: Shape, merged: Object, last: Tree, managed: Tree) -> Object:
     """
     named_last = with_named_fields(shape, last)
     in_merged = with_named_fields(shape, typed.to_fieldset(shape, merged))
-    without_last = cast(Object, _remove(shape, merged, named_last, drop_emptied=False) or {})
+    without_last = cast(Object, _remove(shape, merged, named_last, emptied=False) or {})
     keep = fieldset.union(
         with_named_fields(shape, typed.to_fieldset(shape, without_last)), with_named_fields(shape, managed)
     )
-    owned = cast(Object, _remove(shape, merged, fieldset.difference(in_merged, keep), drop_emptied=False) or {})
+    owned = cast(Object, _remove(shape, merged, fieldset.difference(in_merged, keep), emptied=False) or {})
     in_owned = with_named_fields(shape, typed.to_fieldset(shape, owned))
     gone = fieldset.intersection(fieldset.difference(in_merged, in_owned), named_last)
     return remove(shape, merged, gone) if gone else merged

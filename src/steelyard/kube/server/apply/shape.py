@@ -18,10 +18,12 @@ Scalar = Literal["", "any", "number", "string", "boolean"]
 class Shape:
     """How values of one place in a schema merge. An open type may be a map, a list and a scalar at once."""
 
-    __slots__ = ("_element", "_fields", "_item", "_keys", "_preserve", "_schema", "is_list", "is_map", "list_type",
-                 "merges_list", "merges_map", "scalar")  # fmt: skip
+    __slots__ = (
+        "_ambiguities", "_element", "_fields", "_item", "_keys", "_preserve", "_schema",
+        "ambiguous", "is_list", "is_map", "list_type", "merges_list", "merges_map", "scalar",
+    )  # fmt: skip
 
-    def __init__(self, schema: Schema, preserve: bool) -> None:
+    def __init__(self, schema: Schema, preserve: bool, ambiguities: dict[int, bool]) -> None:
         schema = schema.resolve()
         self._schema = schema
         self._preserve = preserve or schema.preserve_unknown
@@ -34,6 +36,9 @@ class Shape:
             self.list_type = "atomic"
         self.merges_list: bool = self.is_list and self.list_type != "atomic"
         self.scalar: Scalar = _scalar(schema)
+        self._ambiguities = ambiguities
+        self.ambiguous: bool = self._preserve or _is_ambiguous(schema, ambiguities)
+        """Whether 1 and true, which Python holds for equal, are both possible values somewhere in it."""
         self._fields: dict[str, Shape] | None = None
         self._element: Shape | None = None
         self._item: Shape | None = None
@@ -83,12 +88,26 @@ class Shape:
         if resolved.map_type != schema.map_type and schema.map_type == "atomic":
             # A field may declare its own use of a named type atomic.
             resolved = _atomic(resolved)
-        return Shape(resolved, self._preserve)
+        return Shape(resolved, self._preserve, self._ambiguities)
 
     def _properties(self) -> dict[str, Schema]:
         if self._schema.embedded_resource:
             return _with_object_meta(self._schema.properties)
         return self._schema.properties
+
+
+def _is_ambiguous(schema: Schema, known: dict[int, bool]) -> bool:
+    """As `Shape.ambiguous`; `known` has the answers so far, by the schema's id. A type within itself counts as so."""
+    schema = schema.resolve()
+    if id(schema) in known:
+        return known[id(schema)]
+    known[id(schema)] = True
+    if schema.type == "" or schema.preserve_unknown:
+        known[id(schema)] = not schema.int_or_string
+    elif schema.type != "object" or schema.properties or schema.additional is not None:
+        below = (*schema.properties.values(), schema.additional, schema.items)
+        known[id(schema)] = any(_is_ambiguous(child, known) for child in below if child is not None)
+    return known[id(schema)]
 
 
 def _atomic(schema: Schema) -> Schema:
@@ -111,7 +130,7 @@ def _scalar(schema: Schema) -> Scalar:
 
 _STRING: Final = Schema(type="string")
 _STRINGS: Final = Schema(type="object", additional=_STRING)
-_ANY_OBJECT: Final = Schema(type="object", map_type="atomic", preserve_unknown=True)
+_BOOLEAN: Final = Schema(type="boolean")
 _OBJECT_META: Final = Schema(
     type="object",
     properties={
@@ -123,11 +142,18 @@ _OBJECT_META: Final = Schema(
         "finalizers": Schema(type="array", items=_STRING, list_type="set"),
         "ownerReferences": Schema(
             type="array",
-            items=Schema(type="object", map_type="atomic", preserve_unknown=True, properties={"uid": _STRING}),
+            items=Schema(
+                type="object",
+                map_type="atomic",
+                properties={
+                    **dict.fromkeys(("apiVersion", "kind", "name", "uid"), _STRING),
+                    **dict.fromkeys(("controller", "blockOwnerDeletion"), _BOOLEAN),
+                },
+            ),
             list_type="map",
             list_map_keys=("uid",),
         ),
-        "managedFields": Schema(type="array", items=_ANY_OBJECT),
+        "managedFields": Schema(type="array", items=_STRINGS),
     },
 )
 
@@ -139,10 +165,10 @@ def _with_object_meta(properties: dict[str, Schema]) -> dict[str, Schema]:
     return {"apiVersion": _STRING, "kind": _STRING, **properties, "metadata": metadata}
 
 
-DEDUCED: Final = Shape(Schema(preserve_unknown=True), preserve=True)
+DEDUCED: Final = Shape(Schema(preserve_unknown=True), preserve=True, ambiguities={})
 """Where the schema is silent: maps merge, lists are atomic."""
 
-ATOMIC: Final = Shape(Schema(preserve_unknown=True, map_type="atomic"), preserve=True)
+ATOMIC: Final = Shape(Schema(preserve_unknown=True, map_type="atomic"), preserve=True, ambiguities={})
 
 _MAX_ROOTS: Final = 2048
 _roots: dict[int, tuple[Schema, Shape]] = {}
@@ -163,7 +189,7 @@ def of(schema: Schema) -> Shape:
         )
     else:
         with_meta = Schema(type="object", properties=_with_object_meta({}), preserve_unknown=True)
-    shape = Shape(with_meta, preserve=False)
+    shape = Shape(with_meta, preserve=False, ambiguities={})
     if len(_roots) >= _MAX_ROOTS:
         del _roots[next(iter(_roots))]
     # The schema is kept along with its shape: its id must not be given to another one.

@@ -2,8 +2,7 @@
 
 All functions are pure: they take values and give new ones that share with their arguments whatever did not change.
 Equal parts are skipped as a whole by comparing them, so that the cost of tracking a change follows the size of the
-change. (Python's equality holds 1 and true for equal deep inside a value; only fields of unknown type can turn from
-one into the other.)
+change.
 """
 
 from __future__ import annotations
@@ -46,6 +45,16 @@ class Comparison:
             fieldset.recursive_difference(self.modified, ignored),
             fieldset.recursive_difference(self.removed, ignored),
         )
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equality of JSON values where 1 and 1.0 are equal but 1 and true are not, as they are for Python."""
+    kind = left.__class__
+    if kind is dict:
+        return right.__class__ is dict and left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
+    if kind is list:
+        return right.__class__ is list and len(left) == len(right) and all(map(same, left, right))
+    return left == right and (kind is bool) is (right.__class__ is bool)
 
 
 def element_of(shape: Shape, item: Any) -> str | None:
@@ -169,7 +178,7 @@ def _compare_maps(shape: Shape, old: Object, new: Object, added: Tree, modified:
             continue
         if before is _ABSENT:
             added["f:" + name] = every_field(shape.child(name), after)
-        elif before != after or (type(before) is bool) is not (type(after) is bool):
+        elif before != after or (shape.ambiguous and shape.child(name).ambiguous and not same(before, after)):
             _compare(shape.child(name), before, after, "f:" + name, added, modified, removed)
     if len(old) + len(added) != len(new):
         for name, before in old.items():
@@ -222,7 +231,7 @@ def _compare_lists(shape: Shape, old: list[Any], new: list[Any], added: Tree, mo
         before = befores.get(element, _ABSENT)
         if before is _ABSENT:
             added[element] = every_field(child, after)
-        elif before != after:
+        elif before != after or (child.ambiguous and not same(before, after)):
             _compare(child, before, after, element, added, modified, removed)
     for element, before in befores.items():
         if element not in afters:
@@ -294,7 +303,7 @@ def _merge_maps(shape: Shape, live: Object, applied: Object) -> Object:
 def _merge(shape: Shape, live: Any, applied: Any) -> Any:
     before = live.__class__
     after = applied.__class__
-    if before is after and live == applied:
+    if before is after and live == applied and (not shape.ambiguous or same(live, applied)):
         return live
     if before is dict and live and shape.merges_map:
         if after is dict:
