@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from steelyard import datadir
+from steelyard.datadir import AlreadyRunning, Claimed, DataDir, Instance
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> DataDir:
+    made = DataDir(tmp_path / "data")
+    made.create()
+    return made
+
+
+def test_the_directory_is_for_its_owner_only(directory: DataDir) -> None:
+    assert directory.root.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_second_platform_is_told_who_is_there(directory: DataDir) -> None:
+    claimed = Claimed(directory)
+    claimed.describe(Instance(4711, "https://127.0.0.1:7443", "2026-01-01T00:00:00Z", "0.1.0"))
+    with pytest.raises(AlreadyRunning, match=r"process 4711 at https://127.0.0.1:7443"):
+        Claimed(directory)
+    claimed.release()
+
+
+def test_a_released_directory_can_be_claimed_again(directory: DataDir) -> None:
+    Claimed(directory).release()
+    assert directory.running() is None
+    Claimed(directory).release()
+
+
+def test_what_a_dead_platform_left_does_not_count_as_running(directory: DataDir) -> None:
+    directory.pid_file.write_text('{"pid": 1, "url": "https://127.0.0.1:1", "started": "", "version": ""}')
+    assert directory.running() is None
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "expected"),
+    [
+        pytest.param(Path("/a"), {"STEELYARD_DATA_DIR": "/b"}, Path("/a"), id="the flag wins"),
+        pytest.param(None, {"STEELYARD_DATA_DIR": "/b"}, Path("/b"), id="then the variable"),
+        pytest.param(None, {"XDG_DATA_HOME": "/c"}, Path("/c/steelyard"), id="then the user's data directory"),
+    ],
+)
+def test_where_the_data_is(given: Path | None, environment: dict[str, str], expected: Path) -> None:
+    assert datadir.locate(given, environment).root == expected
