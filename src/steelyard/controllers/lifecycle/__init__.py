@@ -1,0 +1,74 @@
+"""The life of Kubernetes clusters to the Cluster API v1beta2 contract: upstream's kinds, run by controllers of our own.
+
+Same kinds, fields, Secrets, labels, owner references and conditions as upstream's, so that upstream's controllers
+can take a cluster over without replacing a machine. One folder per kind, each with the same files: `controller.py`
+says when an object is looked at, `reconcile.py` what is done, `plan.py` and `blueprint.py` decide (pure),
+`status.py` reports (pure).
+"""
+
+from __future__ import annotations
+
+from steelyard.controllers.lifecycle.cluster import controller as cluster
+from steelyard.controllers.lifecycle.cluster.reconcile import ClusterReconciler
+from steelyard.controllers.lifecycle.contract import Externals
+from steelyard.controllers.lifecycle.kubeadmconfig import controller as kubeadmconfig
+from steelyard.controllers.lifecycle.kubeadmconfig.reconcile import KubeadmConfigReconciler
+from steelyard.controllers.lifecycle.kubeadmcontrolplane import controller as kubeadmcontrolplane
+from steelyard.controllers.lifecycle.kubeadmcontrolplane import etcd
+from steelyard.controllers.lifecycle.kubeadmcontrolplane.reconcile import ControlPlaneReconciler
+from steelyard.controllers.lifecycle.machine import controller as machine
+from steelyard.controllers.lifecycle.machine.reconcile import MachineReconciler
+from steelyard.controllers.lifecycle.machinedeployment import controller as machinedeployment
+from steelyard.controllers.lifecycle.machinedeployment.reconcile import MachineDeploymentReconciler
+from steelyard.controllers.lifecycle.machineset import controller as machineset
+from steelyard.controllers.lifecycle.machineset.reconcile import MachineSetReconciler
+from steelyard.controllers.lifecycle.view import View
+from steelyard.controllers.lifecycle.workload import Connect, Workloads
+from steelyard.kube.client.http import HttpClient
+from steelyard.kube.client.interface import Client
+from steelyard.kube.runtime.controller import Controller
+from steelyard.kube.runtime.events import Recorder
+from steelyard.kube.runtime.manager import Manager
+
+COMPONENT = "steelyard-lifecycle"
+_WORKERS = 8
+
+
+async def over_https(kubeconfig: str) -> Client:
+    """The usual way into a workload cluster."""
+    return HttpClient.from_kubeconfig(kubeconfig)
+
+
+def controllers(
+    manager: Manager,
+    *,
+    connect: Connect = over_https,
+    remove_member: etcd.RemoveMember = etcd.without_members,
+    workers: int = _WORKERS,
+) -> list[Controller]:
+    """All controllers of the lifecycle, to be added to the manager that they are made with.
+
+    `connect` makes a client from a workload cluster's kubeconfig. `remove_member` takes a control-plane machine's
+    etcd member out before the machine goes. `workers` is how many objects of each kind are reconciled at a time.
+    """
+    client, clock = manager.client, manager.clock
+    view = View(manager.informers)
+    externals = Externals(client, manager.informers)
+    workloads = Workloads(client, connect, clock=clock)
+    recorder = Recorder(client, COMPONENT, clock=clock)
+    return [
+        cluster.controller(ClusterReconciler(client, view, externals, workloads, clock), workloads, workers=workers),
+        kubeadmcontrolplane.controller(
+            ControlPlaneReconciler(client, view, externals, workloads, clock, recorder, remove_member),
+            view,
+            workers=workers,
+        ),
+        machinedeployment.controller(
+            MachineDeploymentReconciler(client, view, externals, clock), view, workers=workers
+        ),
+        machineset.controller(MachineSetReconciler(client, view, externals, clock, recorder), view, workers=workers),
+        machine.controller(
+            MachineReconciler(client, view, externals, workloads, clock), view, workloads, workers=workers
+        ),
+        kubeadmconfig.controller(KubeadmConfigReconciler(client, view, workloads, clock), view, workers=workers),
+    ]

@@ -1,0 +1,1 @@
+"""Cluster: what holds a cluster's infrastructure, control plane and workers together."""

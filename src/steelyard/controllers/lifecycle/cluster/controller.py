@@ -1,0 +1,50 @@
+"""When a Cluster is looked at: with its control plane, infrastructure, workers, and machines that come and go.
+
+The connections to workload clusters end when this controller does.
+"""
+
+from __future__ import annotations
+
+from steelyard.api.clusterapi import resources as capi
+from steelyard.controllers.lifecycle import triggers
+from steelyard.controllers.lifecycle.cluster.reconcile import ClusterReconciler
+from steelyard.controllers.lifecycle.view import to_cluster
+from steelyard.controllers.lifecycle.workload import Workloads
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.runtime.controller import Controller, Watch
+
+
+class ClusterController(Controller):
+    workloads: Workloads
+
+    async def run(self) -> None:
+        try:
+            await super().run()
+        finally:
+            await self.workloads.close()
+
+
+def controller(reconciler: ClusterReconciler, workloads: Workloads, *, workers: int) -> Controller:
+    made = ClusterController(
+        "lifecycle-cluster",
+        capi.CLUSTERS,
+        reconciler,
+        [
+            Watch(capi.MACHINE_DEPLOYMENTS, to_cluster, triggers.changed(("spec", "replicas"), ("status",))),
+            Watch(capi.MACHINE_SETS, to_cluster, lambda old, new: old is None or new is None),
+            Watch(capi.MACHINES, to_cluster, _machine_matters),
+        ],
+        workers=workers,
+    )
+    made.workloads = workloads
+    reconciler.enqueue = made.enqueue
+    return made
+
+
+def _machine_matters(old: Object | None, new: Object | None) -> bool:
+    """Owners sum up what their machines say; on its own a machine matters when it comes, goes, or gets its Node."""
+    if old is None or new is None:
+        return True
+    path = ("status", "nodeRef", "name")
+    return objects.at(old, *path) != objects.at(new, *path)

@@ -1,0 +1,1 @@
+"""KubeadmConfig: the bootstrap data of one machine."""

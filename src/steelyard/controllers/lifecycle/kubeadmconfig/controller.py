@@ -1,0 +1,41 @@
+"""When a KubeadmConfig is looked at: with its machine, with its cluster's progress, and by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from steelyard.api.clusterapi import resources as capi
+from steelyard.controllers.lifecycle import triggers
+from steelyard.controllers.lifecycle.kubeadmconfig.reconcile import KubeadmConfigReconciler
+from steelyard.controllers.lifecycle.view import View
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.keys import Key
+
+
+def controller(reconciler: KubeadmConfigReconciler, view: View, *, workers: int) -> Controller:
+    def configs_of_cluster(cluster: Object) -> Iterable[Key]:
+        return [key for machine in view.machines_of_cluster(cluster) for key in to_config(machine)]
+
+    return Controller(
+        "lifecycle-kubeadmconfig",
+        capi.KUBEADM_CONFIGS,
+        reconciler,
+        [
+            Watch(
+                capi.MACHINES,
+                to_config,
+                triggers.changed(("status", "nodeRef"), ("spec", "bootstrap"), triggers.DELETION),
+            ),
+            Watch(capi.CLUSTERS, configs_of_cluster, triggers.CLUSTER_PROGRESS),
+        ],
+        workers=workers,
+    )
+
+
+def to_config(machine: Object) -> Iterable[Key]:
+    reference = objects.mapping(objects.at(machine, "spec", "bootstrap", "configRef"))
+    if reference.get("kind") != capi.KUBEADM_CONFIGS.kind:
+        return []
+    return [Key(objects.namespace(machine), str(reference.get("name") or ""))]

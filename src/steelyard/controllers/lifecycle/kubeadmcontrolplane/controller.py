@@ -1,0 +1,51 @@
+"""When a KubeadmControlPlane is looked at: with its machines, its cluster's progress, and workers that hold its
+deletion up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from steelyard.api.clusterapi import resources as capi
+from steelyard.controllers.lifecycle import triggers
+from steelyard.controllers.lifecycle.kubeadmcontrolplane.reconcile import ControlPlaneReconciler
+from steelyard.controllers.lifecycle.view import View
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.runtime import mapping
+from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.keys import Key
+
+
+def controller(reconciler: ControlPlaneReconciler, view: View, *, workers: int) -> Controller:
+    def of_cluster(cluster: Object) -> Iterable[Key]:
+        reference = objects.mapping(objects.at(cluster, "spec", "controlPlaneRef"))
+        if reference.get("kind") != capi.KUBEADM_CONTROL_PLANES.kind:
+            return []
+        return [Key(objects.namespace(cluster), str(reference.get("name") or ""))]
+
+    def held_up_by(machine: Object) -> Iterable[Key]:
+        cluster = view.cluster_of(machine)
+        return of_cluster(cluster) if cluster is not None else []
+
+    return Controller(
+        "lifecycle-kubeadmcontrolplane",
+        capi.KUBEADM_CONTROL_PLANES,
+        reconciler,
+        [
+            Watch(
+                capi.MACHINES,
+                mapping.to_owner(capi.KUBEADM_CONTROL_PLANES),
+                triggers.changed(
+                    triggers.CONDITIONS,
+                    ("status", "nodeRef"),
+                    triggers.ANNOTATIONS,
+                    triggers.DELETION,
+                    triggers.OWNERS,
+                ),
+            ),
+            Watch(capi.MACHINES, held_up_by, lambda _, new: new is None),
+            Watch(capi.CLUSTERS, of_cluster, triggers.CLUSTER_PROGRESS),
+        ],
+        workers=workers,
+    )

@@ -1,0 +1,250 @@
+"""Keeps a control plane: its certificates and kubeconfig, and its machines, which change one at a time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from steelyard.api.clusterapi import resources as capi
+from steelyard.controllers.lifecycle import certificates, contract, drafts, kubeconfig, machines, names, pausing
+from steelyard.controllers.lifecycle.contract import Externals, Reference
+from steelyard.controllers.lifecycle.drafts import Draft
+from steelyard.controllers.lifecycle.kubeadmcontrolplane import blueprint, comparison, etcd, plan, status
+from steelyard.controllers.lifecycle.kubeadmcontrolplane.plan import Member
+from steelyard.controllers.lifecycle.kubeadmcontrolplane.status import Progress
+from steelyard.controllers.lifecycle.view import View, is_control_plane_machine
+from steelyard.controllers.lifecycle.workload import Workloads
+from steelyard.kube import errors, objects
+from steelyard.kube.client.interface import Client
+from steelyard.kube.objects import Object
+from steelyard.kube.runtime import conditions
+from steelyard.kube.runtime.clock import Clock
+from steelyard.kube.runtime.controller import Result
+from steelyard.kube.runtime.events import Recorder
+from steelyard.kube.runtime.keys import Key
+
+_RETRY = 15.0
+
+
+class TemplateMissing(Exception):
+    """The template that machines are to be made from does not exist."""
+
+
+class ControlPlaneReconciler:
+    def __init__(
+        self,
+        client: Client,
+        view: View,
+        externals: Externals,
+        workloads: Workloads,
+        clock: Clock,
+        recorder: Recorder | None,
+        remove_member: etcd.RemoveMember = etcd.without_members,
+    ) -> None:
+        self._client = client
+        self._view = view
+        self._externals = externals
+        self._workloads = workloads
+        self._clock = clock
+        self._recorder = recorder
+        self._remove_member = remove_member
+
+    async def reconcile(self, key: Key) -> Result:
+        control_plane = self._view.control_planes.get(*key)
+        if control_plane is None:
+            return Result()
+        cluster = next(
+            (
+                each
+                for each in self._view.clusters_referring_to(control_plane)
+                if objects.is_owned_by(control_plane, each)
+            ),
+            None,
+        )
+        if cluster is None:
+            return Result()
+        draft = Draft(self._client, capi.KUBEADM_CONTROL_PLANES, control_plane)
+        if await pausing.hold(draft, cluster, self._clock):
+            return Result()
+        progress = Progress()
+        if objects.is_being_deleted(control_plane):
+            if await self._delete(draft, cluster, progress):
+                return Result()
+            retry_after: float | None = None
+        else:
+            draft.add_finalizer(names.CONTROL_PLANE_FINALIZER)
+            draft.set_label(names.CLUSTER_NAME_LABEL, objects.name(cluster))
+            await draft.save_object()
+            retry_after = await self._advance(draft.object, cluster, progress)
+        status.update(draft.object, cluster, self._view.machines_of(draft.object), progress, self._clock.now())
+        await draft.save_status()
+        return Result(retry_after)
+
+    async def _advance(self, control_plane: Object, cluster: Object, progress: Progress) -> float | None:
+        """As far as it goes now; returns when to try again where no event will tell."""
+        if not objects.at(cluster, "status", "initialization", "infrastructureProvisioned"):
+            progress.waiting_for = "Waiting for Cluster status.initialization.infrastructureProvisioned to be true"
+            return None
+        now = self._clock.now()
+        configuration = objects.mapping(objects.at(control_plane, "spec", "kubeadmConfigSpec", "clusterConfiguration"))
+        await certificates.ensure(
+            self._client, cluster, owner=control_plane, cluster_configuration=configuration, now=now
+        )
+        progress.has_certificates = True
+        endpoint = contract.endpoint_text(cluster)
+        if not endpoint:
+            progress.waiting_for = "Waiting for Cluster spec.controlPlaneEndpoint to be set"
+            return None
+        try:
+            await kubeconfig.ensure(self._client, cluster, owner=control_plane, endpoint=endpoint, now=now)
+        except certificates.Missing as error:
+            progress.certificates_problem = str(error)
+            return _RETRY
+        try:
+            await self._change_machines(control_plane, cluster, progress)
+        except (TemplateMissing, contract.UnknownKind, etcd.CannotRemove) as error:
+            progress.blocked_by = (str(error),)
+            if self._recorder is not None:
+                self._recorder.warning(control_plane, "ControlPlaneBlocked", str(error))
+            return _RETRY
+        return None
+
+    async def _change_machines(self, control_plane: Object, cluster: Object, progress: Progress) -> None:
+        current = self._view.machines_of(control_plane)
+        for machine in current:
+            if machines.needs_completion(machine):
+                await self._complete(machine, control_plane, cluster)
+            if not objects.is_being_deleted(machine):
+                change = Draft(self._client, capi.MACHINES, machine)
+                blueprint.apply_in_place(change, control_plane, cluster)
+                await change.save_object()
+        await self._release_hook(control_plane, cluster, current)
+        surge = objects.at(control_plane, "spec", "rollout", "strategy", "rollingUpdate", "maxSurge")
+        step = plan.next_step(
+            [await self._member(control_plane, each) for each in current],
+            status.replicas_of(control_plane),
+            max_surge=1 if surge is None else int(surge),
+            failure_domains=_failure_domains(cluster),
+        )
+        progress.step = step
+        if step.blocked_by or step.action == "nothing":
+            return
+        if step.action == "remove":
+            chosen = next(each for each in current if objects.name(each) == step.machine)
+            await self._delete_machine(chosen)
+            return
+        await self._own_template(control_plane, cluster)
+        wanted = blueprint.machine(control_plane, cluster, names.random_suffix(), step.failure_domain)
+        created = await self._client.create(capi.MACHINES, wanted)
+        await self._complete(created, control_plane, cluster)
+
+    async def _member(self, control_plane: Object, machine: Object) -> Member:
+        namespace = objects.namespace(machine)
+        parts: list[Object | None] = []
+        for path in (machines.BOOTSTRAP, machines.INFRASTRUCTURE):
+            reference = Reference.of(objects.at(machine, *path))
+            parts.append(await self._externals.find(reference, namespace) if reference is not None else None)
+        config, infrastructure = parts
+        outdated = comparison.differences(control_plane, machine, config, infrastructure, self._clock.now())
+        return Member(
+            name=objects.name(machine),
+            created=str(objects.metadata(machine).get("creationTimestamp") or ""),
+            is_going=objects.is_being_deleted(machine),
+            has_node=bool(objects.at(machine, "status", "nodeRef", "name")),
+            problems=status.problems_of(machine) if not objects.is_being_deleted(machine) else (),
+            is_outdated=bool(outdated),
+            is_marked=names.DELETE_MACHINE_ANNOTATION in objects.annotations(machine),
+            failure_domain=str(objects.at(machine, "spec", "failureDomain") or ""),
+        )
+
+    async def _complete(self, machine: Object, control_plane: Object, cluster: Object) -> None:
+        initializes = not objects.at(control_plane, "status", "initialization", "controlPlaneInitialized")
+
+        async def make_infrastructure(machine: Object) -> Object:
+            reference = blueprint.template_of(control_plane)
+            if reference is None:
+                raise TemplateMissing("spec.machineTemplate.spec.infrastructureRef is not set")
+            return contract.clone(
+                await self._template(reference, objects.namespace(machine)),
+                reference,
+                objects.name(machine),
+                labels=blueprint.labels_of(control_plane, cluster),
+                annotations=blueprint.annotations_of(control_plane),
+            )
+
+        async def make_config(machine: Object) -> Object:
+            return blueprint.config(control_plane, cluster, objects.name(machine), initializes=initializes)
+
+        await machines.complete(
+            self._client, self._externals, machine, infrastructure=make_infrastructure, bootstrap=make_config
+        )
+
+    async def _template(self, reference: Reference, namespace: str) -> Object:
+        template = await self._externals.find(reference, namespace)
+        if template is None:
+            raise TemplateMissing(f"{reference.kind} {reference.name} does not exist")
+        return template
+
+    async def _own_template(self, control_plane: Object, cluster: Object) -> None:
+        """The template goes with its cluster."""
+        reference = blueprint.template_of(control_plane)
+        if reference is None:
+            raise TemplateMissing("spec.machineTemplate.spec.infrastructureRef is not set")
+        template = await self._template(reference, objects.namespace(control_plane))
+        if not objects.is_owned_by(template, cluster):
+            resource = await self._externals.resource(reference.group, reference.kind)
+            await drafts.ensure_owner(self._client, resource, template, cluster, controller=False, labels={})
+
+    async def _release_hook(self, control_plane: Object, cluster: Object, current: Sequence[Object]) -> None:
+        """A machine that waits for us before it goes: its etcd member leaves, then it may."""
+        for machine in current:
+            waits = conditions.reason_of(machine, "Deleting") == "WaitingForPreTerminateHook"
+            if not waits or names.CONTROL_PLANE_HOOK_ANNOTATION not in objects.annotations(machine):
+                continue
+            is_last = len(current) == 1
+            if not is_last and blueprint.manages_etcd(control_plane):
+                connection = await self._workloads.connection(Key.of(cluster))
+                if connection is not None:
+                    await self._remove_member(connection, machine)
+            await self._remove_hook(machine)
+            return
+
+    async def _remove_hook(self, machine: Object) -> None:
+        if names.CONTROL_PLANE_HOOK_ANNOTATION in objects.annotations(machine):
+            patch = {"metadata": {"annotations": {names.CONTROL_PLANE_HOOK_ANNOTATION: None}}}
+            with contextlib.suppress(errors.NotFound):
+                await self._client.patch(capi.MACHINES, objects.name(machine), patch, objects.namespace(machine))
+
+    async def _delete(self, draft: Draft, cluster: Object, progress: Progress) -> bool:
+        """True once the control plane is gone. Workers go first: their machines may need its API to leave."""
+        own = self._view.machines_of(draft.object)
+        if not own:
+            await draft.finish(names.CONTROL_PLANE_FINALIZER)
+            return True
+        workers = [each for each in self._view.machines_of_cluster(cluster) if not is_control_plane_machine(each)]
+        if workers:
+            listed = ", ".join(objects.name(each) for each in workers[:3])
+            progress.deleting_reason = "WaitingForWorkersDeletion"
+            progress.deleting_message = (
+                f"KubeadmControlPlane deletion blocked because following objects still exist:\n* Machines: {listed}"
+                + (f", ... ({len(workers) - 3} more)" if len(workers) > 3 else "")
+            )
+            return False
+        for machine in own:
+            await self._remove_hook(machine)
+            if not objects.is_being_deleted(machine):
+                await self._delete_machine(machine)
+        progress.deleting_reason = "WaitingForMachineDeletion"
+        progress.deleting_message = f"Deleting {len(own)} Machine{'' if len(own) == 1 else 's'}"
+        return False
+
+    async def _delete_machine(self, machine: Object) -> None:
+        with contextlib.suppress(errors.NotFound):
+            await self._client.delete(
+                capi.MACHINES, objects.name(machine), objects.namespace(machine), uid=objects.uid(machine)
+            )
+
+
+def _failure_domains(cluster: Object) -> list[str]:
+    domains = map(objects.mapping, objects.sequence(objects.at(cluster, "status", "failureDomains")))
+    return [str(domain.get("name")) for domain in domains if domain.get("controlPlane")]

@@ -1,0 +1,151 @@
+"""Counters and conditions of a KubeadmControlPlane. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from steelyard.controllers.lifecycle import names, pausing, verdicts
+from steelyard.controllers.lifecycle.kubeadmcontrolplane.plan import Step
+from steelyard.controllers.lifecycle.machine import components
+from steelyard.controllers.lifecycle.machineset import status as machines_status
+from steelyard.controllers.lifecycle.verdicts import Verdict
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+
+_ETCD = ("EtcdPodHealthy", components.ETCD_MEMBER)
+_NUMBERS = re.compile(r"\d+")
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far one reconcile came."""
+
+    waiting_for: str = ""
+    """What the cluster does not have yet, so that no machine can be made."""
+    has_certificates: bool = False
+    certificates_problem: str = ""
+    step: Step | None = None
+    blocked_by: tuple[str, ...] = ()
+    deleting_reason: str = "Deleting"
+    deleting_message: str = "Deletion started"
+
+
+def update(
+    control_plane: Object, cluster: Object, machines: Sequence[Object], progress: Progress, now: datetime.datetime
+) -> None:
+    status = control_plane.setdefault("status", {})
+    status["selector"] = f"{names.CLUSTER_NAME_LABEL}={objects.name(cluster)},{names.CONTROL_PLANE_LABEL}"
+    versions = [str(objects.at(each, "spec", "version")) for each in machines if objects.at(each, "spec", "version")]
+    if versions:
+        status["version"] = min(versions, key=_version_key)
+    status.update(machines_status.counters(machines))
+    initialization = status.setdefault("initialization", {})
+    if not initialization.get("controlPlaneInitialized"):
+        if any(objects.at(each, "status", "nodeRef", "name") for each in machines):
+            initialization["controlPlaneInitialized"] = True
+        elif not initialization:
+            del status["initialization"]
+    is_initialized = bool(objects.at(control_plane, "status", "initialization", "controlPlaneInitialized"))
+    wanted = 0 if objects.is_being_deleted(control_plane) else replicas_of(control_plane)
+    blocked = [*progress.blocked_by, *(progress.step.blocked_by if progress.step else ())]
+    verdicts.record(
+        control_plane,
+        [
+            _available(machines, is_initialized=is_initialized),
+            verdicts.true("Initialized", "Initialized")
+            if is_initialized
+            else verdicts.false("Initialized", "NotInitialized"),
+            *_certificates(progress),
+            _health("EtcdClusterHealthy", machines, _ETCD, progress, is_initialized=is_initialized),
+            _health(
+                "ControlPlaneComponentsHealthy",
+                machines,
+                [type_ for type_ in components.CONDITIONS if type_ not in _ETCD],
+                progress,
+                is_initialized=is_initialized,
+            ),
+            machines_status.machines_ready(machines),
+            machines_status.machines_up_to_date(machines),
+            machines_status.rolling_out(machines),
+            machines_status.scaling_up(len(machines), wanted, blocked),
+            machines_status.scaling_down(len(machines), wanted, blocked),
+            machines_status.NOT_REMEDIATING,
+            _deleting(control_plane, progress),
+            pausing.NOT_PAUSED,
+        ],
+        now,
+    )
+
+
+def replicas_of(control_plane: Object) -> int:
+    value = objects.at(control_plane, "spec", "replicas")
+    return 1 if value is None else int(value)
+
+
+def problems_of(machine: Object) -> tuple[str, ...]:
+    """What keeps the control plane from being changed: gates about components that are not true."""
+    gates = [objects.mapping(gate) for gate in objects.sequence(objects.at(machine, "spec", "readinessGates"))]
+    wanted = {str(gate.get("conditionType")) for gate in gates}
+    found: list[str] = []
+    for type_ in components.CONDITIONS:
+        if type_ not in wanted:
+            continue
+        condition = verdicts.find(machine, type_)
+        if condition is None:
+            found.append(f"{type_} is not reported")
+        elif not condition.is_true:
+            found.append(f"{type_} is {condition.status.lower()} ({condition.message or condition.reason})")
+    return tuple(found)
+
+
+def _available(machines: Sequence[Object], *, is_initialized: bool) -> Verdict:
+    if not is_initialized:
+        return verdicts.false("Available", "NotAvailable", "Control plane not yet initialized")
+    provisioned = [each for each in machines if objects.at(each, "spec", "providerID")]
+    well = [each for each in provisioned if objects.at(each, "status", "nodeRef") and not problems_of(each)]
+    quorum = len(provisioned) // 2 + 1
+    if well and len(well) >= min(quorum, max(len(provisioned), 1)):
+        return verdicts.true("Available", "Available")
+    message = f"* {len(well)} of {len(provisioned)} Machines are healthy, at least {quorum} required for etcd quorum"
+    return verdicts.false("Available", "NotAvailable", message)
+
+
+def _certificates(progress: Progress) -> list[Verdict]:
+    if progress.certificates_problem:
+        return [verdicts.unknown("CertificatesAvailable", "InternalError", progress.certificates_problem)]
+    return [verdicts.true("CertificatesAvailable", "Available")] if progress.has_certificates else []
+
+
+def _health(
+    type_: str, machines: Sequence[Object], parts: Sequence[str], progress: Progress, *, is_initialized: bool
+) -> Verdict:
+    if progress.waiting_for:
+        return verdicts.unknown(type_, "InspectionFailed", progress.waiting_for)
+    if not is_initialized:
+        return verdicts.unknown(type_, "InspectionFailed", "Waiting for the control plane to be initialized")
+    bad: list[str] = []
+    unknown: list[str] = []
+    for machine in machines:
+        for part in parts:
+            found = verdicts.find(machine, part)
+            if found is not None and not found.is_true:
+                line = f"* Machine {objects.name(machine)}: {part}: {found.message or found.reason}"
+                (bad if found.status == "False" else unknown).append(line)
+    if bad:
+        return verdicts.false(type_, "NotHealthy", "\n".join([*bad, *unknown]))
+    if unknown:
+        return verdicts.unknown(type_, "HealthUnknown", "\n".join(unknown))
+    return verdicts.true(type_, "Healthy")
+
+
+def _deleting(control_plane: Object, progress: Progress) -> Verdict:
+    if not objects.is_being_deleted(control_plane):
+        return verdicts.false("Deleting", "NotDeleting")
+    return verdicts.true("Deleting", progress.deleting_reason, progress.deleting_message)
+
+
+def _version_key(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in _NUMBERS.findall(version)[:3])

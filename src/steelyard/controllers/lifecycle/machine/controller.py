@@ -1,0 +1,71 @@
+"""When a Machine is looked at: with its cluster's progress, its owner's template, its Node, and what it refers to.
+
+Bootstrap and infrastructure objects are of kinds known only at run time; the reconciler watches each kind when it
+first meets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from steelyard.api.clusterapi import resources as capi
+from steelyard.controllers.lifecycle import triggers
+from steelyard.controllers.lifecycle.machine.reconcile import MachineReconciler
+from steelyard.controllers.lifecycle.view import View, to_objects_of_cluster
+from steelyard.controllers.lifecycle.workload import Workloads
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.keys import Key
+
+
+def controller(reconciler: MachineReconciler, view: View, workloads: Workloads, *, workers: int) -> Controller:
+    def machines_of_deployment(deployment: Object) -> Iterable[Key]:
+        return [
+            Key.of(machine)
+            for machine_set in view.machine_sets_of(deployment)
+            for machine in view.machines_of(machine_set)
+        ]
+
+    def machines_of_owner(owner: Object) -> Iterable[Key]:
+        return [Key.of(machine) for machine in view.machines_of(owner)]
+
+    made = Controller(
+        "lifecycle-machine",
+        capi.MACHINES,
+        reconciler,
+        [
+            Watch(capi.CLUSTERS, to_objects_of_cluster(view.machines_of_cluster), triggers.CLUSTER_PROGRESS),
+            Watch(
+                capi.MACHINE_DEPLOYMENTS,
+                machines_of_deployment,
+                triggers.changed(("spec", "template"), triggers.ANNOTATIONS),
+            ),
+            Watch(
+                capi.MACHINE_SETS,
+                machines_of_owner,
+                triggers.changed(("spec", "template"), triggers.ANNOTATIONS),
+            ),
+            Watch(
+                capi.KUBEADM_CONTROL_PLANES,
+                machines_of_owner,
+                triggers.changed(
+                    ("spec", "version"),
+                    ("spec", "kubeadmConfigSpec"),
+                    ("spec", "machineTemplate"),
+                    ("spec", "rollout"),
+                    triggers.DELETION,
+                ),
+            ),
+        ],
+        workers=workers,
+    )
+
+    def on_node_change(cluster: Key, node: Object) -> None:
+        provider_id = objects.at(node, "spec", "providerID")
+        if provider_id:
+            made.enqueue(Key.of(each) for each in view.machines_with_provider_id(cluster, str(provider_id)))
+
+    reconciler.enqueue = made.enqueue
+    workloads.on_node_change(on_node_change)
+    return made

@@ -1,0 +1,215 @@
+"""Follows one machine: takes over what its bootstrap config and its infrastructure report, finds its Node, says how
+it is.
+
+Nothing here creates a machine; that is for the MachineSet or the control plane that owns it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from steelyard.api.clusterapi import resources as capi
+from steelyard.controllers.lifecycle import contract, drafts, names, pausing, verdicts
+from steelyard.controllers.lifecycle.contract import Externals, Reference
+from steelyard.controllers.lifecycle.drafts import Draft
+from steelyard.controllers.lifecycle.kubeadmcontrolplane import comparison
+from steelyard.controllers.lifecycle.machine import components, status
+from steelyard.controllers.lifecycle.machine import node as nodes
+from steelyard.controllers.lifecycle.machine.deletion import Deletion
+from steelyard.controllers.lifecycle.machine.drain import PODS
+from steelyard.controllers.lifecycle.machine.status import Observed
+from steelyard.controllers.lifecycle.machinedeployment import plan as rollout
+from steelyard.controllers.lifecycle.verdicts import Verdict
+from steelyard.controllers.lifecycle.view import View, is_control_plane_machine
+from steelyard.controllers.lifecycle.workload import Connection, Workloads
+from steelyard.kube import errors, objects
+from steelyard.kube.client.interface import Client
+from steelyard.kube.objects import Object
+from steelyard.kube.runtime import mapping
+from steelyard.kube.runtime.clock import Clock
+from steelyard.kube.runtime.controller import Result
+from steelyard.kube.runtime.keys import Key
+
+_REFERENCE_RETRY = 30.0
+_COMPONENT_RETRY = 10.0
+_to_machine = mapping.to_owner(capi.MACHINES)
+
+
+class MachineReconciler:
+    def __init__(self, client: Client, view: View, externals: Externals, workloads: Workloads, clock: Clock) -> None:
+        self._client = client
+        self._view = view
+        self._externals = externals
+        self._workloads = workloads
+        self._clock = clock
+        self._deletion = Deletion(client, view, externals, workloads, clock)
+        self.enqueue: Callable[[Iterable[Key]], None] = lambda _: None
+        """Where changes of bootstrap and infrastructure objects go; set by the wiring."""
+
+    async def reconcile(self, key: Key) -> Result:
+        machine = self._view.machines.get(*key)
+        if machine is None:
+            return Result()
+        cluster = self._view.cluster_of(machine)
+        if cluster is None:
+            return Result()
+        draft = Draft(self._client, capi.MACHINES, machine)
+        if await pausing.hold(draft, cluster, self._clock):
+            return Result()
+        observed = Observed(cluster)
+        retry_after: float | None = None
+        if not objects.is_being_deleted(machine):
+            self._adopt(draft, cluster)
+        try:
+            await self._bootstrap(draft, observed)
+            await self._infrastructure(draft, observed)
+        except contract.UnknownKind as error:
+            retry_after = _REFERENCE_RETRY
+            observed.deleting_message = str(error)
+        connection = await self._find_node(draft, observed)
+        if objects.is_being_deleted(machine):
+            outcome = await self._deletion.advance(draft, observed, connection)
+            if outcome.is_finished:
+                await draft.finish(names.MACHINE_FINALIZER)
+                return Result()
+            retry_after = outcome.retry_after
+        elif observed.node is not None and connection is not None:
+            await self._sync_node(draft.object, observed, connection)
+        observed.up_to_date = self._up_to_date(draft.object, observed)
+        observed.components = await self._components(draft.object, observed, connection)
+        if any(not verdict.is_true for verdict in observed.components) and observed.node is not None:
+            retry_after = min(retry_after or _COMPONENT_RETRY, _COMPONENT_RETRY)
+        wait = status.update(draft.object, observed, self._clock.now())
+        await draft.save()
+        return Result(wait if wait is not None else retry_after)
+
+    @staticmethod
+    def _adopt(draft: Draft, cluster: Object) -> None:
+        draft.add_finalizer(names.MACHINE_FINALIZER)
+        draft.set_label(names.CLUSTER_NAME_LABEL, objects.name(cluster))
+        if objects.controller_of(draft.object) is None:
+            draft.add_owner(cluster, controller=False)
+
+    async def _bootstrap(self, draft: Draft, observed: Observed) -> None:
+        reference = Reference.of(objects.at(draft.object, "spec", "bootstrap", "configRef"))
+        initialization = cast(Object, draft.status.setdefault("initialization", {}))
+        if reference is None:
+            if objects.at(draft.object, "spec", "bootstrap", "dataSecretName"):
+                initialization["bootstrapDataSecretCreated"] = True
+            return
+        config = await self._owned(draft, reference)
+        observed.bootstrap = config
+        if config is None:
+            return
+        bootstrap = cast(Object, draft.spec.setdefault("bootstrap", {}))
+        if not bootstrap.get("dataSecretName"):
+            if not objects.at(config, "status", "initialization", "dataSecretCreated"):
+                return
+            name = objects.at(config, "status", "dataSecretName")
+            if not name:
+                return
+            bootstrap["dataSecretName"] = name
+        initialization["bootstrapDataSecretCreated"] = True
+
+    async def _infrastructure(self, draft: Draft, observed: Observed) -> None:
+        reference = Reference.of(objects.at(draft.object, "spec", "infrastructureRef"))
+        if reference is None:
+            return
+        found = await self._owned(draft, reference)
+        observed.infrastructure = found
+        provider_id = objects.at(found, "spec", "providerID")
+        if found is None or objects.is_being_deleted(found) or not provider_id:
+            return
+        initialization = cast(Object, draft.status.setdefault("initialization", {}))
+        if not contract.is_provisioned(found) and not initialization.get("infrastructureProvisioned"):
+            return
+        draft.spec["providerID"] = provider_id
+        domain = objects.at(found, "spec", "failureDomain") or objects.at(found, "status", "failureDomain")
+        if domain:
+            draft.spec["failureDomain"] = domain
+        addresses = objects.at(found, "status", "addresses")
+        if addresses is not None:
+            draft.status["addresses"] = addresses
+        initialization["infrastructureProvisioned"] = True
+
+    async def _owned(self, draft: Draft, reference: Reference) -> Object | None:
+        """The object referred to, watched from now on and with the Machine as its controller."""
+        await self._externals.watch(reference, "machine", _to_machine, self._enqueue)
+        machine = draft.original
+        found = await self._externals.find(reference, objects.namespace(machine))
+        if found is None or objects.is_being_deleted(found) or objects.is_being_deleted(machine):
+            return found
+        resource = await self._externals.resource(reference.group, reference.kind)
+        labels = {names.CLUSTER_NAME_LABEL: str(objects.at(machine, "spec", "clusterName"))}
+        return await drafts.ensure_owner(self._client, resource, found, machine, controller=True, labels=labels)
+
+    def _enqueue(self, keys: Iterable[Key]) -> None:
+        self.enqueue(keys)
+
+    async def _find_node(self, draft: Draft, observed: Observed) -> Connection | None:
+        provider_id = objects.at(draft.object, "spec", "providerID")
+        if not provider_id or objects.is_being_deleted(observed.cluster):
+            return None
+        connection = await self._workloads.connection(Key.of(observed.cluster))
+        if connection is None or not connection.is_synced:
+            return connection
+        observed.is_connected = True
+        observed.node = connection.node(str(provider_id))
+        if observed.node is not None:
+            draft.status["nodeRef"] = {"name": objects.name(observed.node)}
+            info = objects.at(observed.node, "status", "nodeInfo")
+            if info is not None:
+                draft.status["nodeInfo"] = info
+        return connection
+
+    async def _sync_node(self, machine: Object, observed: Observed, connection: Connection) -> None:
+        assert observed.node is not None
+        interruptible = bool(objects.at(observed.infrastructure, "status", "interruptible"))
+        patch = nodes.patch_for(
+            observed.node, machine, outdated=self._is_outdated(machine), interruptible=interruptible
+        )
+        if patch:
+            await connection.patch_node(observed.node, patch)
+
+    def _is_outdated(self, machine: Object) -> bool:
+        """Whether its MachineSet belongs to an older revision than its MachineDeployment is at."""
+        owner = self._view.owner_of(machine, capi.MACHINE_SETS)
+        deployment = self._view.owner_of(owner, capi.MACHINE_DEPLOYMENTS) if owner is not None else None
+        if owner is None or deployment is None:
+            return False
+        return rollout.revision(owner) < rollout.revision(deployment)
+
+    def _up_to_date(self, machine: Object, observed: Observed) -> Verdict | None:
+        """None where nothing says what the machine should be like."""
+        owner = self._view.owner_of(machine, capi.MACHINE_SETS)
+        deployment = self._view.owner_of(owner, capi.MACHINE_DEPLOYMENTS) if owner is not None else None
+        control_plane = self._view.owner_of(machine, capi.KUBEADM_CONTROL_PLANES)
+        if owner is not None and deployment is not None:
+            messages = rollout.differences(
+                objects.mapping(objects.at(owner, "spec", "template")),
+                objects.mapping(objects.at(deployment, "spec", "template")),
+            )
+        elif control_plane is not None:
+            messages = comparison.differences(
+                control_plane, machine, observed.bootstrap, observed.infrastructure, self._clock.now()
+            )
+        else:
+            return None
+        if not messages:
+            return verdicts.true(status.UP_TO_DATE, "UpToDate")
+        return verdicts.false(status.UP_TO_DATE, "NotUpToDate", "\n".join(f"* {message}" for message in messages))
+
+    async def _components(self, machine: Object, observed: Observed, connection: Connection | None) -> list[Verdict]:
+        if not is_control_plane_machine(machine):
+            return []
+        pods: list[Object] = []
+        if connection is not None and observed.node is not None and not objects.is_being_deleted(machine):
+            try:
+                listed = await connection.client.list(PODS, "kube-system", label_selector=components.POD_SELECTOR)
+                pods = list(listed.items)
+            except errors.ServiceUnavailable:
+                return []
+            except errors.NotFound:
+                pods = []
+        return components.inspect(machine, observed.node, pods)

@@ -1,0 +1,1 @@
+"""MachineSet: as many machines of one template as it says."""

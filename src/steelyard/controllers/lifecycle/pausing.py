@@ -1,0 +1,36 @@
+"""Whether an object is to be left alone: its cluster is paused, or it carries the annotation
+`cluster.x-k8s.io/paused`.
+"""
+
+from __future__ import annotations
+
+from steelyard.controllers.lifecycle import names, verdicts
+from steelyard.controllers.lifecycle.drafts import Draft
+from steelyard.controllers.lifecycle.verdicts import Verdict
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.runtime.clock import Clock
+
+NOT_PAUSED = verdicts.false("Paused", "NotPaused")
+
+
+def verdict(obj: Object, cluster: Object | None) -> Verdict:
+    reasons: list[str] = []
+    if cluster is not None and objects.at(cluster, "spec", "paused"):
+        reasons.append("Cluster spec.paused is set to true")
+    if names.PAUSED_ANNOTATION in objects.annotations(obj):
+        kind = obj.get("kind") or "object"
+        reasons.append(f"{kind} has the {names.PAUSED_ANNOTATION} annotation")
+    if not reasons:
+        return NOT_PAUSED
+    return verdicts.true("Paused", "Paused", ", ".join(reasons))
+
+
+async def hold(draft: Draft, cluster: Object | None, clock: Clock) -> bool:
+    """True for a paused object, whose condition then says so; nothing else of it has been touched."""
+    found = verdict(draft.object, cluster)
+    if not found.is_true:
+        return False
+    verdicts.record(draft.object, [found], clock.now())
+    await draft.save_status()
+    return True

@@ -1,0 +1,44 @@
+"""Which changes of an object are worth a reconcile of another: by the fields that the other one looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+
+Matters: TypeAlias = Callable[[Object | None, Object | None], bool]
+Path: TypeAlias = tuple[str, ...]
+
+CONDITIONS: Path = ("status", "conditions")
+SPEC: Path = ("spec",)
+LABELS: Path = ("metadata", "labels")
+ANNOTATIONS: Path = ("metadata", "annotations")
+OWNERS: Path = ("metadata", "ownerReferences")
+DELETION: Path = ("metadata", "deletionTimestamp")
+
+
+def changed(*paths: Path) -> Matters:
+    """Creation and removal always matter; a change does where a value at one of the paths differs."""
+
+    def matters(old: Object | None, new: Object | None) -> bool:
+        if old is None or new is None:
+            return True
+        return any(_at(old, path) != _at(new, path) for path in paths)
+
+    return matters
+
+
+def _at(obj: Object, path: Path) -> Any:
+    return objects.at(obj, *path)
+
+
+CLUSTER_PROGRESS = changed(
+    ("spec", "paused"),
+    ("spec", "controlPlaneEndpoint"),
+    ("status", "initialization"),
+    OWNERS,
+    DELETION,
+)
+"""What everything in a cluster waits for."""
