@@ -1,0 +1,94 @@
+"""The hooks a kind may have. All are functions of their arguments; strategies are shared by every server.
+
+Order on create: status is dropped (unless `keeps_status`), `prepare_create`, metadata is filled in and judged,
+`validate_create`, `claim`, then `warnings`. On update the same with `prepare_update` and `validate_update`; `old` is
+never changed. A write to a subresource calls none of the `prepare` hooks. What every object has (names, labels,
+owners) is judged elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from steelyard.kube import fields, objects
+from steelyard.kube.errors import Cause
+from steelyard.kube.objects import Object
+
+
+class Taken(Protocol):
+    """What other objects of the server hold already."""
+
+    def address(self, address: str) -> bool: ...
+
+    def port(self, port: int) -> bool: ...
+
+
+class Strategy:
+    tracks_generation: bool = False
+    """metadata.generation starts at 1 and grows with every change of the spec."""
+    keeps_status: bool = False
+    """A create may say what the status is, as kubelet does when it registers its node."""
+
+    def prepare_create(self, obj: Object) -> None:
+        """Defaults, and fields that a client cannot choose; in place."""
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """The same on an update; in place."""
+        del old
+        self.prepare_create(obj)
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        del obj
+        return []
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        del old
+        return self.validate_create(obj)
+
+    def claim(self, obj: Object, taken: Taken) -> list[Cause]:
+        """Picks what must be unique among all objects, such as addresses; in place. Complains of what is taken."""
+        del obj, taken
+        return []
+
+    def warnings(self, obj: Object, old: Object | None = None) -> tuple[str, ...]:
+        del obj, old
+        return ()
+
+
+class Tracked(Strategy):
+    """A kind without rules of its own whose generation counts."""
+
+    tracks_generation = True
+
+
+def spec(obj: Object) -> Object:
+    """The object's spec, to be changed in place: an absent one is added."""
+    found = obj.get("spec")
+    if not isinstance(found, dict):
+        found = obj["spec"] = {}
+    return objects.mapping(found)
+
+
+def default(target: Object, key: str, value: Any) -> None:
+    """Fills in a field that is absent, null or an empty text."""
+    if target.get(key) in (None, ""):
+        target[key] = value
+
+
+def immutable(obj: Object, old: Object, *paths: tuple[str, ...]) -> list[Cause]:
+    """Complains of each path whose value differs."""
+    found: list[Cause] = []
+    for path in paths:
+        value = objects.at(obj, *path)
+        if (value or None) != (objects.at(old, *path) or None):
+            found.append(fields.invalid(".".join(path), value, "field is immutable"))
+    return found
+
+
+def non_negative(target: Object, path: str, keys: Iterable[str]) -> list[Cause]:
+    return [
+        fields.invalid(f"{path}.{key}", target[key], "must be greater than or equal to 0")
+        for key in keys
+        if isinstance(target.get(key), int) and target[key] < 0
+    ]

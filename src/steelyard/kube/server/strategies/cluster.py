@@ -1,0 +1,148 @@
+"""Strategies of kinds that describe the cluster itself: definitions, classes, network policies, webhooks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from steelyard.kube import fields, names, objects
+from steelyard.kube.errors import Cause
+from steelyard.kube.objects import Object
+from steelyard.kube.server import customresources
+from steelyard.kube.server.strategies.base import Strategy, default, immutable, spec
+
+_HIGHEST_PRIORITY: Final = 1000000000
+_SYSTEM_PRIORITIES: Final = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
+
+
+class DefinitionStrategy(Strategy):
+    """CustomResourceDefinition; `customresources.accept_names` then has a look at the others."""
+
+    tracks_generation = True
+
+    def prepare_create(self, obj: Object) -> None:
+        customresources.prepare_create(obj)
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        customresources.prepare_update(obj, old)
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return customresources.validate_create(obj)
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        return customresources.validate_update(obj, old)
+
+    def warnings(self, obj: Object, old: Object | None = None) -> tuple[str, ...]:
+        known = customresources.warnings(old) if old is not None else ()
+        return tuple(text for text in customresources.warnings(obj) if text not in known)
+
+
+class PriorityClassStrategy(Strategy):
+    tracks_generation = True
+
+    def prepare_create(self, obj: Object) -> None:
+        default(obj, "preemptionPolicy", "PreemptLowerPriority")
+        obj.setdefault("value", 0)
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        name, value = objects.name(obj), int(obj.get("value") or 0)
+        if name.startswith("system-"):
+            if _SYSTEM_PRIORITIES.get(name) == value:
+                return []
+            text = (
+                "priority class names with 'system-' prefix are reserved for system use only. "
+                f"error: {name} is not a known system priority class"
+            )
+            return [fields.forbidden("metadata.name", text)]
+        if value > _HIGHEST_PRIORITY:
+            text = f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}"
+            return [fields.forbidden("value", text)]
+        return []
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        found: list[Cause] = []
+        if obj.get("value") != old.get("value"):
+            found.append(fields.forbidden("value", "may not be changed in an update."))
+        return found + immutable(obj, old, ("preemptionPolicy",))
+
+
+class StorageClassStrategy(Strategy):
+    def prepare_create(self, obj: Object) -> None:
+        default(obj, "reclaimPolicy", "Delete")
+        default(obj, "volumeBindingMode", "Immediate")
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        provisioner = str(obj.get("provisioner") or "")
+        found = [fields.required("provisioner")] if not provisioner else []
+        if provisioner:
+            wrong = names.qualified_name(provisioner.lower())
+            found += [fields.invalid("provisioner", provisioner.lower(), text) for text in wrong]
+        for key, accepted in (
+            ("reclaimPolicy", ("Delete", "Retain")),
+            ("volumeBindingMode", ("Immediate", "WaitForFirstConsumer")),
+        ):
+            if obj.get(key) not in accepted:
+                found.append(fields.not_supported(key, obj.get(key), accepted))
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        return immutable(obj, old, ("parameters",), ("provisioner",), ("reclaimPolicy",), ("volumeBindingMode",))
+
+
+class NetworkPolicyStrategy(Strategy):
+    tracks_generation = True
+
+    def prepare_create(self, obj: Object) -> None:
+        target = spec(obj)
+        target.setdefault("podSelector", {})
+        if not target.get("policyTypes"):
+            target["policyTypes"] = ["Ingress", "Egress"] if target.get("egress") else ["Ingress"]
+
+
+class WebhookStrategy(Strategy):
+    """Validating and mutating webhook configurations."""
+
+    tracks_generation = True
+
+    def __init__(self, *, mutating: bool) -> None:
+        self._mutating = mutating
+
+    def prepare_create(self, obj: Object) -> None:
+        for hook in map(objects.mapping, objects.sequence(obj.get("webhooks"))):
+            default(hook, "failurePolicy", "Fail")
+            default(hook, "matchPolicy", "Equivalent")
+            default(hook, "timeoutSeconds", 10)
+            hook.setdefault("namespaceSelector", {})
+            hook.setdefault("objectSelector", {})
+            if self._mutating:
+                default(hook, "reinvocationPolicy", "Never")
+            for rule in map(objects.mapping, objects.sequence(hook.get("rules"))):
+                default(rule, "scope", "*")
+            service = objects.at(hook, "clientConfig", "service")
+            if isinstance(service, dict):
+                default(objects.mapping(service), "port", 443)
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        found: list[Cause] = []
+        seen: set[str] = set()
+        for index, hook in enumerate(map(objects.mapping, objects.sequence(obj.get("webhooks")))):
+            place = f"webhooks[{index}]"
+            name = str(hook.get("name") or "")
+            if not name:
+                found.append(fields.required(f"{place}.name"))
+            elif len(name.split(".")) < 3:
+                text = "should be a domain with at least three segments separated by dots"
+                found.append(fields.invalid(f"{place}.name", name, text))
+            if name in seen:
+                found.append(fields.duplicate(f"{place}.name", name))
+            seen.add(name)
+            client = objects.mapping(hook.get("clientConfig"))
+            if (client.get("url") is None) == (client.get("service") is None):
+                text = "exactly one of url or service is required"
+                found.append(fields.required(f"{place}.clientConfig", text))
+            if hook.get("sideEffects") not in ("None", "NoneOnDryRun"):
+                value = hook.get("sideEffects") or ""
+                found.append(fields.not_supported(f"{place}.sideEffects", value, ("None", "NoneOnDryRun")))
+            if not hook.get("admissionReviewVersions"):
+                text = "must specify one of v1, v1beta1"
+                found.append(fields.required(f"{place}.admissionReviewVersions", text))
+        return found

@@ -1,0 +1,278 @@
+"""Strategies of the small kinds of the core group: Namespace, Secret, ConfigMap, Node, Event, Pod, volumes, Lease."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any, Final, cast
+
+import orjson
+
+from steelyard.kube import fields, names, objects
+from steelyard.kube.errors import Cause
+from steelyard.kube.objects import Object
+from steelyard.kube.server.strategies import podtemplates
+from steelyard.kube.server.strategies.base import Strategy, default, immutable, spec
+
+NAME_LABEL: Final = "kubernetes.io/metadata.name"
+MAX_DATA: Final = 1024 * 1024
+_IMMUTABLE_TEXT: Final = "field is immutable when `immutable` is set"
+_STANDARD_FINALIZERS: Final = ("kubernetes", "orphan", "foregroundDeletion")
+_TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+class NamespaceStrategy(Strategy):
+    def prepare_create(self, obj: Object) -> None:
+        self._label(obj)
+        finalizers = cast("list[str]", spec(obj).setdefault("finalizers", []))
+        if "kubernetes" not in finalizers:
+            finalizers.append("kubernetes")
+        obj["status"] = {"phase": "Active"}
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """The finalizers of the spec change only by the finalize subresource."""
+        self._label(obj)
+        obj["spec"] = objects.copy(objects.mapping(old.get("spec")))
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        found: list[Cause] = []
+        for name in cast("list[str]", objects.sequence(objects.at(obj, "spec", "finalizers"))):
+            found += [fields.invalid("spec.finalizers", name, text) for text in names.qualified_name(name)]
+            if "/" not in name and name not in _STANDARD_FINALIZERS:
+                text = "name is neither a standard finalizer name nor is it fully qualified"
+                found.append(fields.invalid("spec.finalizers", name, text))
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        del obj, old
+        return []
+
+    def _label(self, obj: Object) -> None:
+        """Every namespace can be selected by its name."""
+        name = objects.name(obj)
+        if name:
+            metadata = cast(Object, obj["metadata"])
+            metadata["labels"] = {**objects.labels(obj), NAME_LABEL: name}
+
+
+class SecretStrategy(Strategy):
+    def prepare_create(self, obj: Object) -> None:
+        _empty_texts(obj, "data")
+        texts = objects.mapping(obj.pop("stringData", None))
+        if texts:
+            data = objects.mapping(obj.get("data"))
+            obj["data"] = data
+            for key, text in texts.items():
+                data[key] = base64.b64encode(str(text or "").encode()).decode()
+        default(obj, "type", "Opaque")
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        data = objects.mapping(obj.get("data"))
+        found = _validate_keys(data, "data")
+        if sum(_decoded_size(value) for value in data.values()) > MAX_DATA:
+            found.append(fields.too_long("data", MAX_DATA))
+        return found + _SECRET_RULES.get(str(obj.get("type")), _anything)(obj, data)
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        found = immutable(obj, old, ("type",))
+        return found + _validate_frozen(obj, old, "data") + self.validate_create(obj)
+
+
+def _anything(obj: Object, data: Object) -> list[Cause]:
+    del obj, data
+    return []
+
+
+def _service_account_token(obj: Object, data: Object) -> list[Cause]:
+    del data
+    key = "kubernetes.io/service-account.name"
+    return [] if objects.annotations(obj).get(key) else [fields.required(f"metadata.annotations[{key}]")]
+
+
+def _json_under(key: str) -> Any:
+    def rule(obj: Object, data: Object) -> list[Cause]:
+        del obj
+        if key not in data:
+            return [fields.required(f"data[{key}]")]
+        try:
+            is_object = isinstance(orjson.loads(base64.b64decode(str(data[key]))), dict)
+        except (ValueError, binascii.Error):
+            is_object = False
+        if is_object:
+            return []
+        return [fields.invalid(f"data[{key}]", "<secret contents redacted>", "the value is not a JSON object")]
+
+    return rule
+
+
+def _basic_auth(obj: Object, data: Object) -> list[Cause]:
+    del obj
+    if "username" in data or "password" in data:
+        return []
+    return [fields.required("data[username]"), fields.required("data[password]")]
+
+
+def _all_of(*keys: str) -> Any:
+    def rule(obj: Object, data: Object) -> list[Cause]:
+        del obj
+        return [fields.required(f"data[{key}]") for key in keys if key not in data]
+
+    return rule
+
+
+def _ssh_auth(obj: Object, data: Object) -> list[Cause]:
+    del obj
+    return [] if data.get("ssh-privatekey") else [fields.required("data[ssh-privatekey]")]
+
+
+_SECRET_RULES: Final = {
+    "kubernetes.io/service-account-token": _service_account_token,
+    "kubernetes.io/dockercfg": _json_under(".dockercfg"),
+    "kubernetes.io/dockerconfigjson": _json_under(".dockerconfigjson"),
+    "kubernetes.io/basic-auth": _basic_auth,
+    "kubernetes.io/ssh-auth": _ssh_auth,
+    "kubernetes.io/tls": _all_of("tls.crt", "tls.key"),
+}
+
+
+class ConfigMapStrategy(Strategy):
+    def prepare_create(self, obj: Object) -> None:
+        _empty_texts(obj, "data")
+        _empty_texts(obj, "binaryData")
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        data, binary = objects.mapping(obj.get("data")), objects.mapping(obj.get("binaryData"))
+        found = _validate_keys(data, "data")
+        found += [
+            fields.invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
+            for key in data
+            if key in binary
+        ]
+        found += _validate_keys(binary, "binaryData")
+        size = sum(len(str(value).encode()) for value in data.values()) + sum(map(_decoded_size, binary.values()))
+        if size > MAX_DATA:
+            found.append(fields.too_long("", MAX_DATA))
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        return _validate_frozen(obj, old, "data", "binaryData") + self.validate_create(obj)
+
+
+def _empty_texts(obj: Object, key: str) -> None:
+    """Reads a null as an empty value, as Go does."""
+    data = objects.mapping(obj.get(key))
+    for name, value in data.items():
+        if value is None:
+            data[name] = ""
+
+
+def _validate_keys(data: Object, path: str) -> list[Cause]:
+    return [fields.invalid(f"{path}[{key}]", key, text) for key in data for text in names.config_key(key)]
+
+
+def _validate_frozen(obj: Object, old: Object, *parts: str) -> list[Cause]:
+    if old.get("immutable") is not True:
+        return []
+    found = [] if obj.get("immutable") is True else [fields.forbidden("immutable", _IMMUTABLE_TEXT)]
+    changed = [part for part in parts if (obj.get(part) or {}) != (old.get(part) or {})]
+    return found + [fields.forbidden(part, _IMMUTABLE_TEXT) for part in changed]
+
+
+def _decoded_size(value: Any) -> int:
+    text = str(value)
+    return len(text) * 3 // 4 - text[-2:].count("=")
+
+
+class NodeStrategy(Strategy):
+    keeps_status = True
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        found: list[Cause] = []
+        seen: set[tuple[Any, Any]] = set()
+        for index, taint in enumerate(map(objects.mapping, objects.sequence(objects.at(obj, "spec", "taints")))):
+            place = f"metadata.taints[{index}]"
+            key, effect = str(taint.get("key") or ""), taint.get("effect")
+            found += [fields.invalid(f"{place}.key", key, text) for text in names.qualified_name(key)]
+            if not effect:
+                found.append(fields.required(f"{place}.effect"))
+            elif effect not in _TAINT_EFFECTS:
+                found.append(fields.not_supported(f"{place}.effect", effect, _TAINT_EFFECTS))
+            if (key, effect) in seen:
+                text = f"Duplicate value: {fields.show(taint)}: taints must be unique by key and effect pair"
+                found.append(Cause(place, "FieldValueDuplicate", text))
+            seen.add((key, effect))
+        return found
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        found = self.validate_create(obj)
+        provider, before = objects.at(obj, "spec", "providerID"), objects.at(old, "spec", "providerID")
+        if before and provider != before:
+            text = "field cannot be modified once set" if provider else "field cannot be cleared once set"
+            found.append(fields.invalid("spec.providerID", None, text))
+        ranges = objects.at(old, "spec", "podCIDRs")
+        if ranges and objects.at(obj, "spec", "podCIDRs") != ranges:
+            text = 'node updates may not change podCIDR except from "" to valid'
+            found.append(fields.forbidden("spec.podCIDRs", text))
+        return found
+
+
+class EventStrategy(Strategy):
+    """Events of the core group and of events.k8s.io are the same objects under two names."""
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        namespace = objects.at(obj, "involvedObject", "namespace") or objects.at(obj, "regarding", "namespace")
+        key = "regarding" if "regarding" in obj else "involvedObject"
+        expected = objects.namespace(obj)
+        if (namespace and namespace != expected) or (not namespace and expected not in ("default", "kube-system")):
+            text = "does not match event.namespace"
+            return [fields.invalid(f"{key}.namespace", namespace or "", text)]
+        return []
+
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        del old
+        return self.validate_create(obj)
+
+
+class PodStrategy(Strategy):
+    tracks_generation = True
+
+    def prepare_create(self, obj: Object) -> None:
+        podtemplates.set_defaults(spec(obj))
+        default(spec(obj), "enableServiceLinks", True)
+        obj["status"] = {"phase": "Pending"}
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        del old
+        podtemplates.set_defaults(spec(obj))
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return podtemplates.validate(objects.mapping(obj.get("spec")), "spec")
+
+
+class ServiceAccountStrategy(Strategy):
+    """Nothing of its own: tokens are asked for, and no longer kept in Secrets."""
+
+
+class PendingStrategy(Strategy):
+    """Volumes and claims, which begin as pending."""
+
+    def prepare_create(self, obj: Object) -> None:
+        obj["status"] = {"phase": "Pending"}
+        default(spec(obj), "volumeMode", "Filesystem")
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        del old
+        default(spec(obj), "volumeMode", "Filesystem")
+
+
+class LeaseStrategy(Strategy):
+    def validate_create(self, obj: Object) -> list[Cause]:
+        found: list[Cause] = []
+        duration = objects.at(obj, "spec", "leaseDurationSeconds")
+        if isinstance(duration, int) and duration <= 0:
+            found.append(fields.invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+        transitions = objects.at(obj, "spec", "leaseTransitions")
+        if isinstance(transitions, int) and transitions < 0:
+            text = "must be greater than or equal to 0"
+            found.append(fields.invalid("spec.leaseTransitions", transitions, text))
+        return found

@@ -1,0 +1,192 @@
+import ipaddress
+from typing import Any
+
+import pytest
+
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+from steelyard.kube.server.strategies import lookup, services
+
+STRATEGY = lookup.of(Resource("", "v1", "services", "Service"))
+
+
+class Held:
+    """What other services hold."""
+
+    def __init__(self, *addresses: str, ports: tuple[int, ...] = ()) -> None:
+        self._addresses, self._ports = addresses, ports
+
+    def address(self, address: str) -> bool:
+        return address in self._addresses
+
+    def port(self, port: int) -> bool:
+        return port in self._ports
+
+
+def service(**spec: Any) -> Object:
+    obj: Object = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"ports": [{"port": 80}], **spec}}
+    STRATEGY.prepare_create(obj)
+    return obj
+
+
+def complaints(obj: Object) -> list[str]:
+    return [f"{cause.field}: {cause.message}" for cause in STRATEGY.validate_create(obj)]
+
+
+def test_defaults() -> None:
+    obj = service()
+    assert complaints(obj) == []
+    assert obj["spec"] == {
+        "type": "ClusterIP",
+        "sessionAffinity": "None",
+        "internalTrafficPolicy": "Cluster",
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
+    }
+    assert obj["status"] == {"loadBalancer": {}}
+
+
+def test_an_address_is_allocated_out_of_the_range_and_stays_the_same() -> None:
+    first, second = service(), service()
+    assert STRATEGY.claim(first, Held()) == STRATEGY.claim(second, Held()) == []
+    address = first["spec"]["clusterIP"]
+    assert address == second["spec"]["clusterIP"]
+    assert ipaddress.ip_address(address) in services.SERVICE_RANGE
+    assert first["spec"]["clusterIPs"] == [address]
+
+
+def test_a_taken_address_is_passed_over() -> None:
+    first, second = service(), service()
+    STRATEGY.claim(first, Held())
+    STRATEGY.claim(second, Held(first["spec"]["clusterIP"]))
+    assert second["spec"]["clusterIP"] != first["spec"]["clusterIP"]
+
+
+ASKED: list[tuple[str, str, Held, list[str]]] = [
+    ("a free address", "10.96.0.10", Held(), []),
+    (
+        "a taken address",
+        "10.96.0.10",
+        Held("10.96.0.10"),
+        [
+            'spec.clusterIPs: Invalid value: ["10.96.0.10"]: failed to allocate IP 10.96.0.10: provided IP is already '
+            "allocated"
+        ],
+    ),
+    (
+        "an address outside the range",
+        "10.0.0.1",
+        Held(),
+        [
+            'spec.clusterIPs: Invalid value: ["10.0.0.1"]: failed to allocate IP 10.0.0.1: the provided IP (10.0.0.1) '
+            "is not in the valid range. The range of valid IPs is 10.96.0.0/12"
+        ],
+    ),
+    ("no address", "None", Held(), []),
+]
+
+
+@pytest.mark.parametrize("address,held,expected", [case[1:] for case in ASKED], ids=[case[0] for case in ASKED])
+def test_an_address_may_be_asked_for(address: str, held: Held, expected: list[str]) -> None:
+    obj = service(clusterIP=address)
+    assert [f"{cause.field}: {cause.message}" for cause in STRATEGY.claim(obj, held)] == expected
+    assert obj["spec"]["clusterIP"] == address
+
+
+def test_node_ports_are_allocated_and_kept() -> None:
+    obj = service(type="NodePort", ports=[{"name": "a", "port": 80}, {"name": "b", "port": 81}])
+    assert STRATEGY.claim(obj, Held()) == []
+    first, second = (port["nodePort"] for port in obj["spec"]["ports"])
+    assert first != second
+    assert {first, second} <= set(services.NODE_PORTS)
+    assert obj["spec"]["externalTrafficPolicy"] == "Cluster"
+    again = {**service(type="NodePort", ports=[{"name": "a", "port": 80}])}
+    STRATEGY.prepare_update(again, obj)
+    assert again["spec"]["ports"][0]["nodePort"] == first
+    taken = service(type="NodePort", ports=[{"port": 80, "nodePort": first}])
+    assert [cause.message for cause in STRATEGY.claim(taken, Held(ports=(first,)))] == [
+        f"Invalid value: {first}: provided port is already allocated"
+    ]
+
+
+def test_an_update_that_leaves_the_address_out_keeps_it() -> None:
+    old = service()
+    STRATEGY.claim(old, Held())
+    before = objects.copy(old)
+    new: Object = {"metadata": old["metadata"], "spec": {"ports": [{"port": 81}]}}
+    STRATEGY.prepare_update(new, old)
+    assert new["spec"]["clusterIP"] == old["spec"]["clusterIP"]
+    assert STRATEGY.validate_update(new, old) == []
+    assert old == before
+
+
+def test_an_address_may_not_change() -> None:
+    old = service(clusterIP="10.96.0.10")
+    new = service(clusterIP="10.96.0.11")
+    assert [f"{cause.field}: {cause.message}" for cause in STRATEGY.validate_update(new, old)] == [
+        'spec.clusterIPs[0]: Invalid value: ["10.96.0.11"]: may not change once set'
+    ]
+
+
+RULES: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("ports are needed", {"ports": []}, ["spec.ports: Required value"]),
+    ("not by a headless service", {"ports": [], "clusterIP": "None"}, []),
+    (
+        "several ports have names",
+        {"ports": [{"port": 80, "name": "a"}, {"port": 81}]},
+        ["spec.ports[1].name: Required value"],
+    ),
+    (
+        "a port is a number of sixteen bits",
+        {"ports": [{"port": 70000, "targetPort": 1}]},
+        ["spec.ports[0].port: Invalid value: 70000: must be between 1 and 65535, inclusive"],
+    ),
+    (
+        "a target is named like a port",
+        {"ports": [{"port": 80, "targetPort": "Web"}]},
+        [
+            'spec.ports[0].targetPort: Invalid value: "Web": must contain only alpha-numeric characters (a-z, 0-9), '
+            "and hyphens (-)"
+        ],
+    ),
+    (
+        "an unknown protocol",
+        {"ports": [{"port": 80, "protocol": "HTTP"}]},
+        ['spec.ports[0].protocol: Unsupported value: "HTTP": supported values: "SCTP", "TCP", "UDP"'],
+    ),
+    (
+        "the same port twice",
+        {"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]},
+        [
+            'spec.ports[1]: Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,'
+            '"NodePort":0}'
+        ],
+    ),
+    (
+        "a node port without a node port service",
+        {"ports": [{"port": 80, "nodePort": 30000}]},
+        ["spec.ports[0].nodePort: Forbidden: may not be used when `type` is 'ClusterIP'"],
+    ),
+    (
+        "an unknown type",
+        {"type": "Internal"},
+        [
+            'spec.type: Unsupported value: "Internal": supported values: "ClusterIP", "ExternalName", "LoadBalancer", '
+            '"NodePort"'
+        ],
+    ),
+    ("an external name is needed", {"type": "ExternalName"}, ["spec.externalName: Required value"]),
+    ("an external name", {"type": "ExternalName", "externalName": "example.com."}, []),
+    (
+        "a headless load balancer",
+        {"type": "LoadBalancer", "clusterIP": "None"},
+        ["spec.clusterIPs[0]: Invalid value: \"None\": may not be set to 'None' for LoadBalancer services"],
+    ),
+]
+
+
+@pytest.mark.parametrize("spec,expected", [case[1:] for case in RULES], ids=[case[0] for case in RULES])
+def test_rules(spec: dict[str, Any], expected: list[str]) -> None:
+    assert complaints(service(**spec)) == expected
