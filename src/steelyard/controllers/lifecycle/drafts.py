@@ -59,6 +59,13 @@ class Draft:
         if objects.annotations(self.object).get(name) != value:
             cast(Object, self.metadata.setdefault("annotations", {}))[name] = value
 
+    def is_initialized(self, part: str) -> bool:
+        return bool(objects.at(self.object, "status", "initialization", part))
+
+    def set_initialized(self, part: str) -> None:
+        """`status.initialization` only ever goes forward, and must not be there while it is empty."""
+        cast(Object, self.status.setdefault("initialization", {}))[part] = True
+
     async def save(self) -> None:
         """Writes the object, then its status; `status.observedGeneration` is that of the object as written."""
         await self.save_object()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import cast
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers.lifecycle import contract, drafts, names, pausing
@@ -98,13 +97,12 @@ class ClusterReconciler:
 
     @staticmethod
     def _take_over_infrastructure(draft: Draft, infrastructure: Object | None) -> None:
-        initialization = cast(Object, draft.status.setdefault("initialization", {}))
         if not objects.at(draft.object, "spec", "infrastructureRef"):
-            initialization["infrastructureProvisioned"] = True
+            draft.set_initialized("infrastructureProvisioned")
             return
         if infrastructure is None or objects.is_being_deleted(infrastructure):
             return
-        if not contract.is_provisioned(infrastructure) and not initialization.get("infrastructureProvisioned"):
+        if not contract.is_provisioned(infrastructure) and not draft.is_initialized("infrastructureProvisioned"):
             return
         if contract.endpoint(draft.object) is None:
             endpoint = contract.endpoint(infrastructure)
@@ -113,18 +111,17 @@ class ClusterReconciler:
         domains = objects.at(infrastructure, "status", "failureDomains")
         if domains:
             draft.status["failureDomains"] = domains
-        initialization["infrastructureProvisioned"] = True
+        draft.set_initialized("infrastructureProvisioned")
 
     @staticmethod
     def _take_over_control_plane(draft: Draft, observed: Observed) -> None:
-        initialization = cast(Object, draft.status.setdefault("initialization", {}))
         if not objects.at(draft.object, "spec", "controlPlaneRef"):
             has_node = any(
                 is_control_plane_machine(each) and objects.at(each, "status", "nodeRef", "name")
                 for each in observed.machines
             )
             if has_node:
-                initialization["controlPlaneInitialized"] = True
+                draft.set_initialized("controlPlaneInitialized")
             return
         control_plane = observed.control_plane
         if control_plane is None or objects.is_being_deleted(control_plane):
@@ -135,7 +132,7 @@ class ClusterReconciler:
             endpoint = contract.endpoint(control_plane)
             if endpoint is not None:
                 draft.spec["controlPlaneEndpoint"] = endpoint
-        initialization["controlPlaneInitialized"] = True
+        draft.set_initialized("controlPlaneInitialized")
 
     async def _delete(self, draft: Draft, observed: Observed) -> bool:
         """True once nothing of the cluster is left."""

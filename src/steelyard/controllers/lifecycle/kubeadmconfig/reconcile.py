@@ -241,7 +241,7 @@ class KubeadmConfigReconciler:
     @staticmethod
     def _mark_created(draft: Draft, secret_name: str) -> None:
         draft.status["dataSecretName"] = secret_name
-        cast(Object, draft.status.setdefault("initialization", {}))["dataSecretCreated"] = True
+        draft.set_initialized("dataSecretCreated")
 
 
 def _version(machine: Object) -> str:

@@ -42,12 +42,8 @@ def update(
     if versions:
         status["version"] = min(versions, key=_version_key)
     status.update(machines_status.counters(machines))
-    initialization = status.setdefault("initialization", {})
-    if not initialization.get("controlPlaneInitialized"):
-        if any(objects.at(each, "status", "nodeRef", "name") for each in machines):
-            initialization["controlPlaneInitialized"] = True
-        elif not initialization:
-            del status["initialization"]
+    if any(objects.at(each, "status", "nodeRef", "name") for each in machines):
+        status["initialization"] = {"controlPlaneInitialized": True}
     is_initialized = bool(objects.at(control_plane, "status", "initialization", "controlPlaneInitialized"))
     wanted = 0 if objects.is_being_deleted(control_plane) else replicas_of(control_plane)
     blocked = [*progress.blocked_by, *(progress.step.blocked_by if progress.step else ())]

@@ -93,10 +93,9 @@ class MachineReconciler:
 
     async def _bootstrap(self, draft: Draft, observed: Observed) -> None:
         reference = Reference.of(objects.at(draft.object, "spec", "bootstrap", "configRef"))
-        initialization = cast(Object, draft.status.setdefault("initialization", {}))
         if reference is None:
             if objects.at(draft.object, "spec", "bootstrap", "dataSecretName"):
-                initialization["bootstrapDataSecretCreated"] = True
+                draft.set_initialized("bootstrapDataSecretCreated")
             return
         config = await self._owned(draft, reference)
         observed.bootstrap = config
@@ -110,7 +109,7 @@ class MachineReconciler:
             if not name:
                 return
             bootstrap["dataSecretName"] = name
-        initialization["bootstrapDataSecretCreated"] = True
+        draft.set_initialized("bootstrapDataSecretCreated")
 
     async def _infrastructure(self, draft: Draft, observed: Observed) -> None:
         reference = Reference.of(objects.at(draft.object, "spec", "infrastructureRef"))
@@ -121,8 +120,7 @@ class MachineReconciler:
         provider_id = objects.at(found, "spec", "providerID")
         if found is None or objects.is_being_deleted(found) or not provider_id:
             return
-        initialization = cast(Object, draft.status.setdefault("initialization", {}))
-        if not contract.is_provisioned(found) and not initialization.get("infrastructureProvisioned"):
+        if not contract.is_provisioned(found) and not draft.is_initialized("infrastructureProvisioned"):
             return
         draft.spec["providerID"] = provider_id
         domain = objects.at(found, "spec", "failureDomain") or objects.at(found, "status", "failureDomain")
@@ -131,7 +129,7 @@ class MachineReconciler:
         addresses = objects.at(found, "status", "addresses")
         if addresses is not None:
             draft.status["addresses"] = addresses
-        initialization["infrastructureProvisioned"] = True
+        draft.set_initialized("infrastructureProvisioned")
 
     async def _owned(self, draft: Draft, reference: Reference) -> Object | None:
         """The object referred to, watched from now on and with the Machine as its controller."""
