@@ -15,7 +15,7 @@ import orjson
 
 from steelyard.kube import errors, objectmeta, objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from steelyard.kube.schema import default, prune, validate
 from steelyard.kube.server import customresources
 from steelyard.kube.server.apply import apply, managedfields
@@ -92,7 +92,8 @@ def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, *, track: 
     obj = draft.obj
     metadata: Object = obj["metadata"]
     default.apply_defaults(served.schema, obj)
-    if served.has_status:
+    registers_with_its_status = served.resource == NODES
+    if served.has_status and not registers_with_its_status:
         obj.pop("status", None)
     for name in _OWNED_BY_SERVER:
         metadata.pop(name, None)
