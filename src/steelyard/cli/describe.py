@@ -89,9 +89,8 @@ def _lines(picture: Picture, now: datetime.datetime) -> Iterator[str]:
     yield from _conditions(claim, now)
     if picture.machines:
         yield "Machines"
-        yield from _aligned(
-            [("NAME", "ROLE", "PHASE", "NODE", "VERSION", "AGE"), *(_machine(item, now) for item in picture.machines)]
-        )
+        headings = ("NAME", "ROLE", "PHASE", "NODE", "VERSION", "AGE")
+        yield from output.aligned([headings, *(_machine(item, now) for item in picture.machines)], indent="  ")
         yield ""
     yield from _events(picture.events, now)
     yield "Next"
@@ -154,7 +153,7 @@ def _conditions(obj: Object, now: datetime.datetime) -> list[str]:
         return []
     headings = ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
     table = [headings, *(_condition_row(condition, now) for condition in conditions)]
-    return ["Conditions", *_aligned(table), ""]
+    return ["Conditions", *output.aligned(table, indent="  "), ""]
 
 
 def _condition_row(condition: Object, now: datetime.datetime) -> tuple[str, ...]:
@@ -184,7 +183,7 @@ def _events(events: Sequence[Object], now: datetime.datetime) -> list[str]:
                 str(event.get("message") or "").replace("\n", " ") + times,
             )
         )
-    return ["Events", *_aligned(table), ""]
+    return ["Events", *output.aligned(table, indent="  "), ""]
 
 
 def _event_time(event: Object) -> str:
@@ -194,12 +193,6 @@ def _event_time(event: Object) -> str:
 def _condition(obj: Object, type_: str) -> Object:
     conditions = map(objects.mapping, objects.sequence(objects.at(obj, "status", "conditions")))
     return next((condition for condition in conditions if condition.get("type") == type_), Object())
-
-
-def _aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(len(row[index]) for row in table) for index in range(len(table[0]))]
-    for row in table:
-        yield ("  " + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))).rstrip()
 
 
 async def _get_or_none(client: Client, resource: Resource, name: str, namespace: str) -> Object | None:

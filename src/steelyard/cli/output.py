@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -11,7 +11,6 @@ import orjson
 import yaml
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -57,14 +56,13 @@ def object_name(obj: Object) -> str:
     return f"{kind}.{group}/{objects.name(obj)}" if group else f"{kind}/{objects.name(obj)}"
 
 
-def rows(headings: Sequence[str], body: Iterable[Sequence[str]]) -> None:
-    """A plain table in kubectl's manner: headings in capitals, no lines."""
-    table = Table(box=None, pad_edge=False, show_edge=False, header_style="", padding=(0, 3, 0, 0))
-    for heading in headings:
-        table.add_column(heading.upper(), no_wrap=True)
-    for row in body:
-        table.add_row(*(escape(cell) for cell in row))
-    stdout.print(table)
+def aligned(table: Sequence[Sequence[str]], *, indent: str = "") -> Iterator[str]:
+    """The lines of a table in kubectl's manner: columns padded to their widest cell, never cut."""
+    if not table:
+        return
+    widths = [max(len(row[index]) for row in table) for index in range(len(table[0]))]
+    for row in table:
+        yield (indent + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))).rstrip()
 
 
 def server_table(table: Object, *, wide: bool, namespaces: bool) -> None:
@@ -79,7 +77,10 @@ def server_table(table: Object, *, wide: bool, namespaces: bool) -> None:
         if namespaces:
             line.insert(0, objects.namespace(objects.mapping(row.get("object"))))
         body.append(line)
-    rows(["Namespace", *headings] if namespaces else headings, body)
+    if namespaces:
+        headings.insert(0, "Namespace")
+    for line in aligned([[heading.upper() for heading in headings], *body]):
+        result(line)
 
 
 def _cell(value: Any) -> str:
