@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from functools import cache
 from typing import Any, Final, cast
 
 from steelyard.kube import errors, fields
@@ -49,26 +50,29 @@ def _refusal(resource: Resource, reason: str) -> errors.BadRequest | None:
 def _struct(type_: types.Type, value: Object, path: str) -> str:
     known = _fields(type_.name)
     for key, item in value.items():
-        if item is None:
+        entry = known.get(key)
+        if item is None or entry is None or item.__class__ is entry[0]:
             continue
-        field = known.get(key)
-        if field is None:
-            continue
-        place = fields.child(path, key)
-        found = _field(field, item, place, type_.name)
+        found = _field(entry[1], item, f"{path}.{key}" if path else key, type_.name)
         if found:
             return found
     return ""
 
 
-_known_fields: dict[str, dict[str, types.Field]] = {}
+@cache
+def _fields(name: str) -> dict[str, tuple[type, types.Field]]:
+    """Each field with the Python type of which every value is fine, where there is one."""
+    return {key: (_accepted_type(field), field) for key, field in types.get(name).all_fields().items()}
 
 
-def _fields(name: str) -> dict[str, types.Field]:
-    found = _known_fields.get(name)
-    if found is None:
-        found = _known_fields[name] = types.get(name).all_fields()
-    return found
+class _Never:
+    """A type no JSON value has."""
+
+
+def _accepted_type(field: types.Field) -> type:
+    if field.repeated or field.mapped:
+        return _Never
+    return {"string": str, "bool": bool}.get(field.base, _Never)
 
 
 def _field(field: types.Field, value: Any, path: str, owner: str) -> str:
@@ -84,6 +88,8 @@ def _field(field: types.Field, value: Any, path: str, owner: str) -> str:
         if not isinstance(value, dict):
             return _mismatch(value, path, owner, go_type)
         for item in cast("dict[str, Any]", value).values():
+            if item.__class__ is str and field.base == "string":
+                continue
             if item is not None and (found := _single(field.base, item, path, owner)):
                 return found
         return ""
