@@ -57,7 +57,9 @@ def controllers(
     workloads = Workloads(client, connect, clock=clock)
     recorder = Recorder(client, COMPONENT, clock=clock)
     return [
-        cluster.controller(ClusterReconciler(client, view, externals, workloads, clock), workloads, workers=workers),
+        cluster.controller(
+            ClusterReconciler(client, view, externals, workloads, clock), view, workloads, workers=workers
+        ),
         kubeadmcontrolplane.controller(
             ControlPlaneReconciler(client, view, externals, workloads, clock, recorder, remove_member),
             view,

@@ -13,6 +13,7 @@ Path: TypeAlias = tuple[str, ...]
 
 CONDITIONS: Path = ("status", "conditions")
 SPEC: Path = ("spec",)
+STATUS: Path = ("status",)
 LABELS: Path = ("metadata", "labels")
 ANNOTATIONS: Path = ("metadata", "annotations")
 OWNERS: Path = ("metadata", "ownerReferences")
@@ -34,6 +35,13 @@ def _at(obj: Object, path: Path) -> Any:
     return objects.at(obj, *path)
 
 
+def coming_and_going(old: Object | None, new: Object | None) -> bool:
+    return old is None or new is None
+
+
+REPORT_AFTER = 0.1
+"""Seconds in which changes are collected that only alter what an owner reports: counters and the words of conditions."""
+
 CLUSTER_PROGRESS = changed(
     ("spec", "paused"),
     ("spec", "controlPlaneEndpoint"),
@@ -42,3 +50,5 @@ CLUSTER_PROGRESS = changed(
     DELETION,
 )
 """What everything in a cluster waits for."""
+CLUSTER_HOLDS = changed(("spec", "paused"), DELETION)
+"""What concerns those in a cluster that wait for other things than the cluster itself."""

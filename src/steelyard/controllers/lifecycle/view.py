@@ -75,6 +75,9 @@ class View:
         value = _joined(objects.namespace(obj), group, str(obj.get("kind")), objects.name(obj))
         return self.clusters.by_index(_REFERENCE, value)
 
+    def to_clusters_referring(self, obj: Object) -> Iterable[Key]:
+        return [Key.of(cluster) for cluster in self.clusters_referring_to(obj)]
+
     def owner_of(self, obj: Object, resource: Resource) -> Object | None:
         """The object's controller, where it is of that kind and exists."""
         reference = objects.controller_of(obj)

@@ -51,6 +51,8 @@ class Watch:
     mapper: Mapper
     matters: Callable[[Object | None, Object | None], bool] | None = None
     """Given the old and the new object, whether the change is worth a reconcile; by default each is."""
+    after: float = 0.0
+    """Seconds in which further changes are collected before the reconcile: for those that only sum up many objects."""
 
 
 class Controller:
@@ -98,7 +100,7 @@ class Controller:
             self.queue.add(Key.of(obj))
 
     def _enqueue_mapped(self, watch: Watch) -> Callable[[Object | None, Object | None], None]:
-        queue, mapper, matters = self.queue, watch.mapper, watch.matters
+        queue, mapper, matters, after = self.queue, watch.mapper, watch.matters, watch.after
 
         def handler(old: Object | None, new: Object | None) -> None:
             if matters is not None and not matters(old, new):
@@ -106,7 +108,7 @@ class Controller:
             for obj in (new, old):
                 if obj is not None:
                     for key in mapper(obj):
-                        queue.add(key)
+                        queue.add_after(key, after)
 
         return handler
 

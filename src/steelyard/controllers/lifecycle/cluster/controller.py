@@ -8,7 +8,7 @@ from __future__ import annotations
 from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers.lifecycle import triggers
 from steelyard.controllers.lifecycle.cluster.reconcile import ClusterReconciler
-from steelyard.controllers.lifecycle.view import to_cluster
+from steelyard.controllers.lifecycle.view import View, is_control_plane_machine, to_cluster
 from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -25,14 +25,29 @@ class ClusterController(Controller):
             await self.workloads.close()
 
 
-def controller(reconciler: ClusterReconciler, workloads: Workloads, *, workers: int) -> Controller:
+def controller(reconciler: ClusterReconciler, view: View, workloads: Workloads, *, workers: int) -> Controller:
     made = ClusterController(
         "lifecycle-cluster",
         capi.CLUSTERS,
         reconciler,
         [
-            Watch(capi.MACHINE_DEPLOYMENTS, to_cluster, triggers.changed(("spec", "replicas"), ("status",))),
-            Watch(capi.MACHINE_SETS, to_cluster, lambda old, new: old is None or new is None),
+            Watch(
+                capi.KUBEADM_CONTROL_PLANES, view.to_clusters_referring, triggers.changed(("status", "initialization"))
+            ),
+            Watch(
+                capi.KUBEADM_CONTROL_PLANES,
+                view.to_clusters_referring,
+                triggers.changed(triggers.STATUS, triggers.SPEC),
+                after=triggers.REPORT_AFTER,
+            ),
+            Watch(capi.MACHINE_DEPLOYMENTS, to_cluster, triggers.coming_and_going),
+            Watch(
+                capi.MACHINE_DEPLOYMENTS,
+                to_cluster,
+                triggers.changed(("spec", "replicas"), triggers.STATUS),
+                after=triggers.REPORT_AFTER,
+            ),
+            Watch(capi.MACHINE_SETS, to_cluster, lambda _, new: new is None),
             Watch(capi.MACHINES, to_cluster, _machine_matters),
         ],
         workers=workers,
@@ -43,8 +58,10 @@ def controller(reconciler: ClusterReconciler, workloads: Workloads, *, workers: 
 
 
 def _machine_matters(old: Object | None, new: Object | None) -> bool:
-    """Owners sum up what their machines say; on its own a machine matters when it comes, goes, or gets its Node."""
+    """Its owners sum up what it says. By itself it matters when it goes, or gets its Node without having an owner."""
     if old is None or new is None:
-        return True
+        return new is None
+    if objects.controller_of(new) is not None or not is_control_plane_machine(new):
+        return False
     path = ("status", "nodeRef", "name")
     return objects.at(old, *path) != objects.at(new, *path)

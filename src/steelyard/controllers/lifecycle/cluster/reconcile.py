@@ -78,7 +78,8 @@ class ClusterReconciler:
         if reference is None:
             return None
         try:
-            await self._externals.watch(reference, "cluster", self._to_clusters, self._enqueue)
+            if reference.kind != capi.KUBEADM_CONTROL_PLANES.kind:
+                await self._externals.watch(reference, "cluster", self._view.to_clusters_referring, self._enqueue)
             found = await self._externals.find(reference, objects.namespace(draft.object))
             resource = await self._externals.resource(reference.group, reference.kind)
         except contract.UnknownKind as error:
@@ -88,9 +89,6 @@ class ClusterReconciler:
             return found
         labels = {names.CLUSTER_NAME_LABEL: objects.name(draft.object)}
         return await drafts.ensure_owner(self._client, resource, found, draft.object, controller=True, labels=labels)
-
-    def _to_clusters(self, obj: Object) -> Iterable[Key]:
-        return [Key.of(cluster) for cluster in self._view.clusters_referring_to(obj)]
 
     def _enqueue(self, keys: Iterable[Key]) -> None:
         self.enqueue(keys)

@@ -35,7 +35,7 @@ def controller(reconciler: MachineReconciler, view: View, workloads: Workloads, 
         capi.MACHINES,
         reconciler,
         [
-            Watch(capi.CLUSTERS, to_objects_of_cluster(view.machines_of_cluster), triggers.CLUSTER_PROGRESS),
+            Watch(capi.CLUSTERS, to_objects_of_cluster(view.machines_of_cluster), triggers.CLUSTER_HOLDS),
             Watch(
                 capi.MACHINE_DEPLOYMENTS,
                 machines_of_deployment,

@@ -121,12 +121,8 @@ def _node(machine: Object, observed: Observed) -> list[Verdict]:
 
 
 def _without_node(machine: Object, observed: Observed) -> tuple[verdicts.Status, str, str]:
-    initialization = objects.mapping(objects.at(observed.cluster, "status", "initialization"))
     node_name = objects.at(machine, "status", "nodeRef", "name")
     provider_id = objects.at(machine, "spec", "providerID")
-    if not initialization.get("infrastructureProvisioned"):
-        message = "Waiting for Cluster status.initialization.infrastructureProvisioned to be true"
-        return "Unknown", "InspectionFailed", message
     if objects.is_being_deleted(machine):
         if node_name:
             return "False", "NodeDeleted", f"Node {node_name} has been deleted"
@@ -138,8 +134,6 @@ def _without_node(machine: Object, observed: Observed) -> tuple[verdicts.Status,
     if provider_id:
         message = f"Waiting for a Node with spec.providerID {provider_id} to exist"
         return "Unknown", "InspectionFailed", message
-    if not initialization.get("controlPlaneInitialized"):
-        return "Unknown", "InspectionFailed", "Waiting for Cluster control plane to be initialized"
     kind = objects.at(machine, "spec", "infrastructureRef", "kind")
     return "Unknown", "InspectionFailed", f"Waiting for {kind} to report spec.providerID"
 

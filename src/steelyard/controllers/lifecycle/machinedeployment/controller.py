@@ -1,9 +1,9 @@
-"""When a MachineDeployment is looked at: with its MachineSets, their machines, and its cluster's progress."""
+"""When a MachineDeployment is looked at: with its MachineSets, which sum up their machines, and its cluster's progress."""
 
 from __future__ import annotations
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import names, triggers
+from steelyard.controllers.lifecycle import triggers
 from steelyard.controllers.lifecycle.machinedeployment.reconcile import MachineDeploymentReconciler
 from steelyard.controllers.lifecycle.view import View, to_objects_of_cluster
 from steelyard.kube.runtime import mapping
@@ -16,12 +16,8 @@ def controller(reconciler: MachineDeploymentReconciler, view: View, *, workers: 
         capi.MACHINE_DEPLOYMENTS,
         reconciler,
         [
-            Watch(capi.MACHINE_SETS, mapping.to_owner(capi.MACHINE_DEPLOYMENTS)),
-            Watch(
-                capi.MACHINES,
-                mapping.to_label(names.MACHINE_DEPLOYMENT_LABEL),
-                triggers.changed(triggers.CONDITIONS, triggers.DELETION),
-            ),
+            Watch(capi.MACHINE_SETS, mapping.to_owner(capi.MACHINE_DEPLOYMENTS), triggers.changed(triggers.DELETION)),
+            Watch(capi.MACHINE_SETS, mapping.to_owner(capi.MACHINE_DEPLOYMENTS), after=triggers.REPORT_AFTER),
             Watch(capi.CLUSTERS, to_objects_of_cluster(view.machine_deployments_of_cluster), triggers.CLUSTER_PROGRESS),
         ],
         workers=workers,

@@ -19,7 +19,13 @@ def controller(reconciler: MachineSetReconciler, view: View, *, workers: int) ->
             Watch(
                 capi.MACHINES,
                 mapping.to_owner(capi.MACHINE_SETS),
-                triggers.changed(triggers.CONDITIONS, triggers.OWNERS, triggers.DELETION),
+                triggers.changed(triggers.OWNERS, triggers.DELETION),
+            ),
+            Watch(
+                capi.MACHINES,
+                mapping.to_owner(capi.MACHINE_SETS),
+                triggers.changed(triggers.CONDITIONS),
+                after=triggers.REPORT_AFTER,
             ),
             Watch(capi.CLUSTERS, to_objects_of_cluster(view.machine_sets_of_cluster), triggers.CLUSTER_PROGRESS),
         ],
