@@ -1,8 +1,8 @@
 """The client over HTTPS, for any Kubernetes API server.
 
 Every request has a deadline. Nothing is retried but reads that the server answers with 429 and a time to wait: whoever
-calls is a reconciler that comes back, or a person. A client that is unused or idle costs a small object and no timer, so
-that one process can hold a client per workload cluster.
+calls is a reconciler that comes back, or a person. A client that is unused or idle costs a small object and no timer,
+so that one process can hold a client per workload cluster.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from steelyard.kube import errors, objects
 from steelyard.kube.client import discovery, failures, kubeconfig, tls
 from steelyard.kube.client.interface import EventType, ObjectList, PatchKind, Propagation, WatchEvent
 from steelyard.kube.client.kubeconfig import Connection, Kubeconfig
+from steelyard.kube.client.requests import delete_options, selected
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 
@@ -38,7 +39,7 @@ _TRIES: Final = 3
 _LONGEST_WAIT: Final = 10.0
 
 _REQUEST = aiohttp.ClientTimeout(total=TOTAL_SECONDS, sock_connect=CONNECT_SECONDS)
-_WATCH = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=WATCH_SILENCE_SECONDS)
+WATCH = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=WATCH_SILENCE_SECONDS)
 
 _PATCHES: Final[Mapping[PatchKind, str]] = {
     "merge": "application/merge-patch+json",
@@ -97,7 +98,7 @@ class HttpClient:
         limit: int = 0,
         continue_token: str = "",
     ) -> ObjectList:
-        query = _selected(label_selector, field_selector)
+        query = selected(label_selector, field_selector)
         if limit:
             query["limit"] = str(limit)
         if continue_token:
@@ -120,11 +121,11 @@ class HttpClient:
         label_selector: str = "",
         field_selector: str = "",
     ) -> AsyncIterator[WatchEvent]:
-        query = _selected(label_selector, field_selector)
+        query = selected(label_selector, field_selector)
         query |= {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
         try:
             async with asyncio.timeout(TOTAL_SECONDS):
-                response = await self._send("GET", _path(resource, namespace), query, timeout=_WATCH)
+                response = await self._send("GET", _path(resource, namespace), query, timeout=WATCH)
                 if response.status != 200:
                     async with response:
                         raise _error(self.connection.server, response, await response.read())
@@ -194,7 +195,7 @@ class HttpClient:
     async def delete_collection(
         self, resource: Resource, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> None:
-        await self._call("DELETE", _path(resource, namespace), _selected(label_selector, field_selector))
+        await self._call("DELETE", _path(resource, namespace), selected(label_selector, field_selector))
 
     async def discover(self) -> Sequence[Resource]:
         async def fetch(path: str, accept: str) -> Any:
@@ -305,28 +306,8 @@ class HttpClient:
         return self._token
 
 
-def delete_options(propagation: Propagation | None, uid: str, resource_version: str) -> Object | None:
-    """The body of a delete; none where nothing is asked for."""
-    options: Object = {}
-    if propagation:
-        options["propagationPolicy"] = propagation
-    preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
-    if preconditions:
-        options["preconditions"] = preconditions
-    return {"kind": "DeleteOptions", "apiVersion": "v1", **options} if options else None
-
-
 def _path(resource: Resource, namespace: str = "", name: str = "", subresource: str = "") -> str:
     return resource.path(urllib.parse.quote(namespace, safe=""), urllib.parse.quote(name, safe=""), subresource)
-
-
-def _selected(label_selector: str, field_selector: str) -> dict[str, str]:
-    query: dict[str, str] = {}
-    if label_selector:
-        query["labelSelector"] = label_selector
-    if field_selector:
-        query["fieldSelector"] = field_selector
-    return query
 
 
 def _socket(address: _Address) -> socket.socket:

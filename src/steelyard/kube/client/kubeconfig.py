@@ -1,7 +1,7 @@
 """Kubeconfig files: read, build, merge, write.
 
 Reading keeps to what kubectl does: relative paths are relative to the file, of several files the first that says
-something wins. Writing is atomic and leaves a file that only its owner can read, since it holds a private key or a token.
+something wins. Writing is atomic and leaves a file that only its owner can read, since it holds a key or a token.
 """
 
 from __future__ import annotations
