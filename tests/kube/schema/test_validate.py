@@ -261,6 +261,13 @@ def test_complaints_about_more_than_a_value(schema: dict[str, Any], value: Any, 
     assert [f"{field}: {message}" for field, _, message in found] == expected
 
 
+def test_bounds_that_make_no_sense_are_no_bounds() -> None:
+    schema = spec(
+        x={"type": "object", "additionalProperties": {"type": "string", "maxLength": "5"}, "maxProperties": []}
+    )
+    assert causes_of(schema, {"spec": {"x": {"a": "b"}}}) == []
+
+
 def test_the_given_path_stands_in_front_of_the_fields() -> None:
     schema = {"type": "object", "properties": {"phase": {"type": "string"}}, "required": ["ready"]}
     found = causes_of(schema, {"phase": 1}, path="status")

@@ -202,6 +202,15 @@ def test_schemas_must_be_structural(schema: dict[str, Any], expected: list[str])
     assert complaints(widget(**schema)) == expected
 
 
+def test_a_schema_without_end_is_refused() -> None:
+    schema: dict[str, Any] = {"type": "string"}
+    for _ in range(2000):
+        schema = {"type": "object", "properties": {"a": schema}}
+    assert complaints(widget(**schema)) == [
+        "spec.validation.openAPIV3Schema: Forbidden: the schema is nested too deeply"
+    ]
+
+
 def test_a_pattern_must_compile() -> None:
     found = complaints(widget(type="string", pattern="(?=a)"))
     assert found[0].startswith(f'{X}.pattern: Invalid value: "(?=a)": must be a valid regular expression, but isn\'t: ')

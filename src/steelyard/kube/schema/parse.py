@@ -1,8 +1,8 @@
 """OpenAPI v3 schemas, as CRDs carry them, into `Schema` trees.
 
-Parsing is lenient: whether a schema is structural is judged by `structural.check` when the CRD is written, so that
-everything stored parses. Keywords that do nothing for an object (title, example, externalDocs) are skipped, and so are
-CEL rules (`x-kubernetes-validations`).
+Parsing is lenient and takes what makes no sense as absent: whether a schema is structural is judged by
+`structural.check` when the CRD is written, so that everything stored parses. Keywords that do nothing for an object
+(title, example, externalDocs) are skipped, and so are CEL rules (`x-kubernetes-validations`).
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ def from_openapi(document: Mapping[str, Any]) -> Schema:
         enum=tuple(cast("list[Any]", enum)) if isinstance(enum, list) and enum else None,
         format=str(get("format") or ""),
         pattern=str(get("pattern") or ""),
-        minimum=get("minimum"),
-        maximum=get("maximum"),
+        minimum=_number(get("minimum")),
+        maximum=_number(get("maximum")),
         exclusive_minimum=get("exclusiveMinimum") is True,
         exclusive_maximum=get("exclusiveMaximum") is True,
-        multiple_of=get("multipleOf"),
-        min_length=get("minLength"),
-        max_length=get("maxLength"),
-        min_items=get("minItems"),
-        max_items=get("maxItems"),
+        multiple_of=_number(get("multipleOf")),
+        min_length=_number(get("minLength")),
+        max_length=_number(get("maxLength")),
+        min_items=_number(get("minItems")),
+        max_items=_number(get("maxItems")),
         unique_items=get("uniqueItems") is True,
-        min_properties=get("minProperties"),
-        max_properties=get("maxProperties"),
+        min_properties=_number(get("minProperties")),
+        max_properties=_number(get("maxProperties")),
         all_of=_several(get("allOf")),
         any_of=_several(get("anyOf")),
         one_of=_several(get("oneOf")),
@@ -63,6 +63,10 @@ def from_openapi(document: Mapping[str, Any]) -> Schema:
         map_type="atomic" if get("x-kubernetes-map-type") == "atomic" else "granular",
         description=str(get("description") or ""),
     )
+
+
+def _number(value: Any) -> Any:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _several(value: Any) -> tuple[Schema, ...]:

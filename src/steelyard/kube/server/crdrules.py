@@ -148,7 +148,10 @@ def _schema(document: Object, path: str, has_status: bool) -> Iterable[Cause]:
             yield fields.invalid(place, document, text)
     if document.get("nullable") is True:
         yield fields.forbidden(f"{place}.nullable", "nullable cannot be true at the root")
-    yield from structural.check(document, place)
+    try:
+        yield from structural.check(document, place)
+    except RecursionError:
+        yield fields.forbidden(place, "the schema is nested too deeply")
 
 
 def _subresources(subresources: Object, path: str) -> Iterable[Cause]:
