@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from steelyard.api.workloadcluster import UsedParameters
+from steelyard.compose import comparing
+from steelyard.compose.composed import Desired
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
@@ -39,19 +40,16 @@ class Progress:
 
 
 def of(
-    used: UsedParameters,
-    *,
-    cluster: Object | None,
-    control_plane: Object | None,
-    workers: Object | None,
+    desired: Mapping[str, Desired],
+    observed: Mapping[str, Object],
     machines: Sequence[Object],
 ) -> Progress:
-    control_plane_counts = _counts(control_plane, used.control_plane_replicas)
-    worker_counts = _counts(workers, used.worker_replicas)
+    """`desired` and `observed` by resource name; of the desired parts, `control-plane` and `workers` are looked at."""
+    cluster = observed.get("cluster")
     initialization = objects.mapping(objects.at(cluster, "status", "initialization"))
     progress = Progress(
-        control_plane=control_plane_counts,
-        workers=worker_counts,
+        control_plane=_counts(desired["control-plane"].object, observed.get("control-plane")),
+        workers=_counts(desired["workers"].object, observed.get("workers")),
         infrastructure_provisioned=bool(initialization.get("infrastructureProvisioned")),
         control_plane_initialized=bool(initialization.get("controlPlaneInitialized")),
         available=_condition(cluster, "Available").get("status") != "False",
@@ -69,16 +67,27 @@ def has_machine_failed(machine: Object) -> bool:
     return objects.at(machine, "status", "phase") == "Failed"
 
 
-def _counts(obj: Object | None, desired: int) -> Counts:
-    status = objects.mapping(objects.at(obj, "status"))
+def _counts(desired: Object, observed: Object | None) -> Counts:
+    replicas_asked = int(desired["spec"]["replicas"])
+    status = objects.mapping(objects.at(observed, "status"))
     ready = int(status.get("readyReplicas") or 0)
     replicas = int(status.get("replicas") or 0)
     up_to_date = int(status.get("upToDateReplicas") or 0)
-    observed = status.get("observedGeneration")
-    is_current = bool(status) and (observed is None or obj is None or int(observed) >= objects.generation(obj))
-    asked = objects.at(obj, "spec", "replicas")
-    complete = is_current and asked == desired and replicas == ready == up_to_date == desired
-    return Counts(desired=desired, ready=ready, complete=complete)
+    return Counts(
+        desired=replicas_asked,
+        ready=ready,
+        complete=_is_current(desired, observed) and replicas == ready == up_to_date == replicas_asked,
+    )
+
+
+def _is_current(desired: Object, observed: Object | None) -> bool:
+    """Whether the counts are about what is desired now: it has been applied, and its controller has seen it."""
+    if observed is None or objects.is_being_deleted(observed) or not observed.get("status"):
+        return False
+    if not comparing.covers(observed.get("spec"), desired["spec"]):
+        return False
+    seen = objects.at(observed, "status", "observedGeneration")
+    return seen is None or int(seen) >= objects.generation(observed)
 
 
 def _endpoint(cluster: Object | None) -> str:

@@ -73,13 +73,7 @@ def compose(claim: Object, observed: Observed, platform: Platform) -> Composed:
     connection = _connection(claim, spec.write_connection_secret_to_ref, kubeconfig)
     if connection is not None:
         desired[CONNECTION] = connection
-    here = progress.of(
-        used,
-        cluster=observed.resources.get("cluster"),
-        control_plane=observed.resources.get("control-plane"),
-        workers=observed.resources.get("workers"),
-        machines=observed.required.get(MACHINES, ()),
-    )
+    here = progress.of(desired, observed.resources, observed.required.get(MACHINES, ()))
     waiting_for = here.waiting_for or _waiting_for_secrets(spec, kubeconfig, observed, blueprint)
     return Composed(
         desired=_with_readiness(desired, observed, here),

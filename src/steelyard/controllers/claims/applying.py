@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final, cast
+from typing import Final
 
 import orjson
 
+from steelyard.compose import comparing
 from steelyard.compose.composed import Desired
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
@@ -32,25 +33,7 @@ async def apply(client: Client, desired: Desired, *, observed: Object | None, fo
 
 
 def is_applied(desired: Object, observed: Object) -> bool:
-    return objects.annotations(observed).get(DIGEST) == digest(desired) and covers(observed, desired)
-
-
-def covers(have: Any, want: Any) -> bool:
-    """Whether everything wanted is there. Further fields, and further objects in a list, belong to others.
-
-    >>> covers({"a": 1, "owners": [{"uid": "x"}, {"uid": "y"}]}, {"owners": [{"uid": "y"}]})
-    True
-    """
-    if isinstance(want, dict):
-        wanted = cast(Object, want)
-        return isinstance(have, dict) and all(covers(objects.at(have, key), value) for key, value in wanted.items())
-    if isinstance(want, list):
-        items = cast("list[Any]", want)
-        if not all(isinstance(each, dict) for each in items):
-            return bool(have == want)
-        there = objects.sequence(have)
-        return all(any(covers(one, each) for one in there) for each in items)
-    return bool(have == want) and isinstance(have, bool) == isinstance(want, bool)
+    return objects.annotations(observed).get(DIGEST) == digest(desired) and comparing.covers(observed, desired)
 
 
 def digest(desired: Object) -> str:

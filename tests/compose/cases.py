@@ -1,0 +1,58 @@
+"""Reading the golden cases: a claim, what was observed, and what is to come of it.
+
+With `UPDATE_GOLDEN=1` in the environment the tests write `desired.yaml` instead of comparing it; read the difference
+before committing it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from steelyard.compose.composed import Composed, Observed
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+
+FOLDER = Path(__file__).parent.parent / "golden" / "workloadcluster"
+CASES = sorted(path.name for path in FOLDER.iterdir())
+
+
+def load(case: str, name: str) -> Object:
+    return cast(Object, yaml.safe_load((FOLDER / case / name).read_text(encoding="utf-8")) or {})
+
+
+def observed(case: str) -> Observed:
+    content = load(case, "observed.yaml")
+    return Observed(
+        resources=objects.mapping(content.get("resources")), required=objects.mapping(content.get("required"))
+    )
+
+
+def as_document(composed: Composed) -> Object:
+    """Everything that composing gave, as the golden files hold it."""
+    document: Object = {
+        "conditions": [
+            {"type": each.type, "status": each.status, "reason": each.reason, "message": each.message}
+            for each in composed.conditions
+        ],
+        "status": composed.status,
+        "rolling": composed.rolling,
+        "ready": [name for name, part in composed.desired.items() if part.ready],
+        "desired": {name: part.object for name, part in composed.desired.items()},
+    }
+    if composed.refusal is not None:
+        document["refusal"] = {"reason": composed.refusal.reason, "message": composed.refusal.message}
+    return document
+
+
+def write(case: str, document: Object) -> None:
+    (FOLDER / case / "desired.yaml").write_text(
+        yaml.dump(document, Dumper=_NoAliases, sort_keys=False, width=120), encoding="utf-8"
+    )
+
+
+class _NoAliases(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
