@@ -6,6 +6,7 @@ documents are all made from what is found here.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -79,6 +80,15 @@ class Type:
 
 def load(name: str) -> Object:
     return cast(Object, orjson.loads((_FOLDER / f"{name}.json").read_bytes()))
+
+
+@cache
+def digest() -> str:
+    """Of all tables: changes whenever any of them does."""
+    hashed = hashlib.sha256()
+    for path in sorted(_FOLDER.glob("*.json")):
+        hashed.update(path.read_bytes())
+    return hashed.hexdigest()
 
 
 @cache

@@ -1,0 +1,215 @@
+"""Schemas as OpenAPI v3 components: of built-in types from the tables, of custom resources from their `Schema`.
+
+Built-in components are made once and shared by all documents of the process; they carry no descriptions, because the
+tables have none. A custom resource keeps the descriptions its definition gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Any, Final
+
+from steelyard.kube.builtin import types
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+from steelyard.kube.schema.model import MISSING, Schema
+
+GVK: Final = "x-kubernetes-group-version-kind"
+REFERENCE: Final = "#/components/schemas/"
+_META_PREFIX: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_APIEXTENSIONS_PREFIX: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+PATCH: Final = f"{_META_PREFIX}.Patch"
+
+_SCALARS: Final[dict[str, Object]] = {
+    "string": {"type": "string"},
+    "bytes": {"type": "string", "format": "byte"},
+    "bool": {"type": "boolean"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "double": {"type": "number", "format": "double"},
+    "StringList": {"type": "array", "items": {"type": "string"}},
+}
+_SPECIAL: Final[dict[str, tuple[str, Object]]] = {
+    "Quantity": (
+        "io.k8s.apimachinery.pkg.api.resource.Quantity",
+        {"oneOf": [{"type": "string"}, {"type": "number"}]},
+    ),
+    "IntOrString": (
+        "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
+        {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+    ),
+    "Time": (f"{_META_PREFIX}.Time", {"type": "string", "format": "date-time"}),
+    "MicroTime": (f"{_META_PREFIX}.MicroTime", {"type": "string", "format": "date-time"}),
+    "FieldsV1": (f"{_META_PREFIX}.FieldsV1", {"type": "object"}),
+    "RawExtension": ("io.k8s.apimachinery.pkg.runtime.RawExtension", {"type": "object"}),
+    "JSON": (f"{_APIEXTENSIONS_PREFIX}.JSON", {}),
+    "SchemaOrArray": (f"{_APIEXTENSIONS_PREFIX}.JSONSchemaPropsOrArray", {}),
+    "SchemaOrBool": (f"{_APIEXTENSIONS_PREFIX}.JSONSchemaPropsOrBool", {}),
+    "SchemaOrStrings": (f"{_APIEXTENSIONS_PREFIX}.JSONSchemaPropsOrStringArray", {}),
+}
+
+
+def builtin_name(type_name: str) -> str:
+    """`apps/v1.Deployment` is `io.k8s.api.apps.v1.Deployment`."""
+    home, _, name = type_name.rpartition(".")
+    return f"{types.package(home)['prefix']}.{name}"
+
+
+def custom_name(resource: Resource, kind: str = "") -> str:
+    """`Machine` of `cluster.x-k8s.io/v1beta2` is `io.x-k8s.cluster.v1beta2.Machine`."""
+    return ".".join([*reversed(resource.group.split(".")), resource.version, kind or resource.kind])
+
+
+def reference(component: str) -> Object:
+    return {"$ref": REFERENCE + component}
+
+
+def gvk(resource: Resource, kind: str = "") -> Object:
+    return {"group": resource.group, "version": resource.version, "kind": kind or resource.kind}
+
+
+@cache
+def builtin(type_name: str) -> Object:
+    """The component of a built-in type, without its kind. Shared: do not change it."""
+    kind = types.get(type_name)
+    fields = kind.all_fields()
+    component: Object = {
+        "type": "object",
+        "properties": {key: _field(fields[key]) for key in sorted(fields)},
+    }
+    if required := kind.all_required():
+        component["required"] = list(required)
+    if kind.map_type:
+        component["x-kubernetes-map-type"] = kind.map_type
+    return component
+
+
+def _base(base: str) -> Object:
+    if base in _SCALARS:
+        return dict(_SCALARS[base])
+    return reference(_SPECIAL[base][0] if base in _SPECIAL else builtin_name(base))
+
+
+def _field(field: types.Field) -> Object:
+    said: Object = {}
+    if field.list_type:
+        said["x-kubernetes-list-type"] = field.list_type
+    if field.list_map_keys:
+        said["x-kubernetes-list-map-keys"] = list(field.list_map_keys)
+    if field.map_type:
+        said["x-kubernetes-map-type"] = field.map_type
+    if field.patch_strategy:
+        said["x-kubernetes-patch-strategy"] = ",".join(field.patch_strategy)
+    if field.patch_merge_key:
+        said["x-kubernetes-patch-merge-key"] = field.patch_merge_key
+    if field.default is not MISSING:
+        said["default"] = field.default
+    base = _base(field.base)
+    if field.repeated:
+        return {"type": "array", "items": base, **said}
+    if field.mapped:
+        return {"type": "object", "additionalProperties": base, **said}
+    if field.enum:
+        said["enum"] = list(field.enum)
+    if "$ref" in base and said:
+        return {"allOf": [base], **said}
+    return {**base, **said}
+
+
+def builtin_closure(roots: Iterable[str]) -> Iterator[tuple[str, Object]]:
+    """Names and components of these types and of all they refer to."""
+    pending, seen = list(roots), set[str]()
+    while pending:
+        name = pending.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        if name in _SPECIAL:
+            yield _SPECIAL[name]
+        elif name not in _SCALARS:
+            yield builtin_name(name), builtin(name)
+            pending.extend(field.base for field in types.get(name).all_fields().values())
+
+
+def list_of(resource: Resource, list_kind: str, item: str) -> Object:
+    return {
+        "type": "object",
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "items": {"type": "array", "items": reference(item)},
+            "kind": {"type": "string"},
+            "metadata": reference(builtin_name(types.LIST_META)),
+        },
+        "required": ["items"],
+        GVK: [gvk(resource, list_kind)],
+    }
+
+
+def custom(resource: Resource, schema: Schema) -> Object:
+    """The component of a custom resource: its schema, with the fields that every object has."""
+    component = from_schema(schema)
+    properties = {**component.get("properties", {})}
+    properties["apiVersion"] = {"type": "string", **properties.get("apiVersion", {})}
+    properties["kind"] = {"type": "string", **properties.get("kind", {})}
+    metadata = reference(builtin_name(types.OBJECT_META))
+    described = properties.get("metadata", {}).get("description")
+    properties["metadata"] = {"allOf": [metadata], "description": described} if described else metadata
+    return {**component, "type": "object", "properties": dict(sorted(properties.items())), GVK: [gvk(resource)]}
+
+
+_KEYWORDS: Final = (
+    ("format", "format", ""),
+    ("description", "description", ""),
+    ("pattern", "pattern", ""),
+    ("minimum", "minimum", None),
+    ("maximum", "maximum", None),
+    ("exclusiveMinimum", "exclusive_minimum", False),
+    ("exclusiveMaximum", "exclusive_maximum", False),
+    ("multipleOf", "multiple_of", None),
+    ("minLength", "min_length", None),
+    ("maxLength", "max_length", None),
+    ("minItems", "min_items", None),
+    ("maxItems", "max_items", None),
+    ("uniqueItems", "unique_items", False),
+    ("minProperties", "min_properties", None),
+    ("maxProperties", "max_properties", None),
+    ("nullable", "nullable", False),
+    ("x-kubernetes-preserve-unknown-fields", "preserve_unknown", False),
+    ("x-kubernetes-int-or-string", "int_or_string", False),
+    ("x-kubernetes-embedded-resource", "embedded_resource", False),
+)
+
+
+def from_schema(schema: Schema) -> Object:
+    """The other way round of `schema.parse.from_openapi`."""
+    node = schema.resolve()
+    out: Object = {"type": node.type} if node.type else {}
+    for keyword, attribute, unset in _KEYWORDS:
+        value: Any = getattr(node, attribute)
+        if value != unset:
+            out[keyword] = value
+    if node.properties:
+        out["properties"] = {key: from_schema(inner) for key, inner in node.properties.items()}
+    if node.additional is not None:
+        out["additionalProperties"] = from_schema(node.additional)
+    if node.items is not None:
+        out["items"] = from_schema(node.items)
+    for keyword, options in (("allOf", node.all_of), ("anyOf", node.any_of), ("oneOf", node.one_of)):
+        if options:
+            out[keyword] = [from_schema(option) for option in options]
+    if node.negated is not None:
+        out["not"] = from_schema(node.negated)
+    if node.required:
+        out["required"] = list(node.required)
+    if node.enum is not None:
+        out["enum"] = list(node.enum)
+    if node.default is not MISSING:
+        out["default"] = node.default
+    if node.list_type != "atomic":
+        out["x-kubernetes-list-type"] = node.list_type
+    if node.list_map_keys:
+        out["x-kubernetes-list-map-keys"] = list(node.list_map_keys)
+    if node.map_type != "granular":
+        out["x-kubernetes-map-type"] = node.map_type
+    return out
