@@ -39,8 +39,8 @@ def coming_and_going(old: Object | None, new: Object | None) -> bool:
     return old is None or new is None
 
 
-REPORT_AFTER = 0.1
-"""Seconds in which changes are collected that only alter what an owner reports: counters and the words of conditions."""
+REPORT_AFTER = 0.2
+"""Seconds in which changes are collected that alter only what an owner reports: counters, the words of conditions."""
 
 CLUSTER_PROGRESS = changed(
     ("spec", "paused"),

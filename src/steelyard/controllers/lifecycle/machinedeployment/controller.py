@@ -1,4 +1,4 @@
-"""When a MachineDeployment is looked at: with its MachineSets, which sum up their machines, and its cluster's progress."""
+"""When a MachineDeployment is looked at: with its MachineSets and with its cluster's progress."""
 
 from __future__ import annotations
 
