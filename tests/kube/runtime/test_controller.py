@@ -108,6 +108,17 @@ async def test_changes_that_do_not_matter_are_left_out(platform: Platform) -> No
     assert reconciler.keys == ["default/s"]
 
 
+async def test_changes_that_are_collected_lead_to_one_reconcile(platform: Platform) -> None:
+    reconciler = Recording()
+    await platform.start(reconciler, Watch(SECRETS, lambda obj: [Key("default", "sum")], after=0.5))
+    for number in range(5):
+        await platform.server.create(SECRETS, config_map(f"s-{number}"))
+        await platform.clock.advance(0.05)
+    assert reconciler.keys == []
+    await platform.clock.advance(0.3)
+    assert reconciler.keys == ["default/sum"]
+
+
 async def test_one_object_is_never_reconciled_twice_at_the_same_time(platform: Platform) -> None:
     active: list[str] = []
     most_at_once = 0
