@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, cast
 
@@ -93,23 +94,27 @@ def _set_check(entries: list[Any], path: str, found: list[Cause]) -> None:
 
 
 def _map_check(keys: tuple[str, ...]) -> _Check:
+    pick = cast("Callable[[Any], Any]", operator.itemgetter(*keys) if keys else _no_key)
+
     def check(entries: list[Any], path: str, found: list[Cause]) -> None:
+        try:
+            if len({pick(entry) for entry in entries}) == len(entries):
+                return
+        except (KeyError, TypeError):
+            pass  # an entry lacks a key or is no object: the long way tells which
         for index, entry in enumerate(entries):
             if entry is not None and not isinstance(entry, dict):
                 detail = "must be an object for an array of list-type map"
                 found.append(fields.invalid(f"{path}[{index}]", entry, detail))
                 return
-        if len(entries) < 2:
-            return
-        if len(keys) == 1:
-            key = keys[0]
-            plain = [objects.mapping(entry).get(key) for entry in entries]
-            if all(type(value) is str for value in plain) and len(set(plain)) == len(plain):
-                return
         picked = [_key_of(entry, keys) for entry in entries]
         found.extend(fields.duplicate(f"{path}[{index}]", picked[index]) for index in repeated(picked))
 
     return check
+
+
+def _no_key(entry: Any) -> Any:
+    raise KeyError(entry)
 
 
 def _key_of(entry: Any, keys: tuple[str, ...]) -> dict[str, Any]:

@@ -26,6 +26,33 @@ def constrains_strings(schema: Schema) -> bool:
     return bool(schema.min_length or schema.max_length is not None or schema.pattern or enforced_format(schema))
 
 
+_NO_LIMIT: Final = 1 << 62
+
+
+def lengths(schema: Schema) -> tuple[int, int] | None:
+    """The lengths of the strings that are valid, if nothing but the length of a string counts."""
+    if schema.type != "string" or schema.pattern or enforced_format(schema) or _has_more(schema):
+        return None
+    return schema.min_length or 0, _NO_LIMIT if schema.max_length is None else schema.max_length
+
+
+def range_of(schema: Schema) -> tuple[float, float] | None:
+    """The integers that are valid, if they are one range."""
+    has_gaps = schema.exclusive_minimum or schema.exclusive_maximum or schema.multiple_of is not None
+    if schema.type != "integer" or has_gaps or _has_more(schema):
+        return None
+    low, high = _INT_RANGES["int32" if enforced_format(schema) == "int32" else ""]
+    return (
+        low if schema.minimum is None else max(low, schema.minimum),
+        high if schema.maximum is None else min(high, schema.maximum),
+    )
+
+
+def _has_more(schema: Schema) -> bool:
+    rules = (schema.enum, schema.all_of, schema.any_of, schema.one_of, schema.negated, schema.reference)
+    return schema.int_or_string or any(rules)
+
+
 def string_check(schema: Schema) -> Check | None:
     if not constrains_strings(schema):
         return None

@@ -183,6 +183,12 @@ def _object_check(schema: Schema) -> Check | None:
     properties = {name: _field_check(child) for name, child in schema.properties.items()}
     additional = checker(schema.additional) if schema.additional is not None else None
     additional_type = _accepted_type(schema.additional) if schema.additional is not None else _Never
+    lengths = {
+        name: found for name, child in schema.properties.items() if (found := scalars.lengths(child)) is not None
+    }
+    ranges = {
+        name: found for name, child in schema.properties.items() if (found := scalars.range_of(child)) is not None
+    }
     required, low, high = schema.required, schema.min_properties, schema.max_properties
     if not (properties or additional or required or low or high is not None):
         return None
@@ -194,10 +200,18 @@ def _object_check(schema: Schema) -> Check | None:
         if high is not None and len(value) > high:
             found.append((path, fields.too_many(path, len(value), high)))
         for key, item in value.items():
+            kind = item.__class__
+            if kind is str:
+                length = lengths.get(key)
+                if length is not None and length[0] <= len(item) <= length[1]:
+                    continue
+            elif kind is int:
+                bounds = ranges.get(key)
+                if bounds is not None and bounds[0] <= item <= bounds[1]:
+                    continue
             known = properties.get(key)
             if known is not None:
                 accepted, expected, main, full = known
-                kind = item.__class__
                 if kind is expected:
                     main(item, f"{path}.{key}" if path else key, found)
                 elif kind is not accepted:
@@ -211,18 +225,26 @@ def _object_check(schema: Schema) -> Check | None:
     return check
 
 
+def _anything(value: Any, path: str, found: Findings) -> None:
+    del value, path, found
+
+
+_NO_ITEMS: Final = (_Never, _Never, _anything, _anything)
+
+
 def _array_check(schema: Schema) -> Check | None:
-    item_check = checker(schema.items) if schema.items is not None else None
-    item_type = _accepted_type(schema.items) if schema.items is not None else _Never
+    accepted, expected, main, full = _field_check(schema.items) if schema.items is not None else _NO_ITEMS
     low, high, unique = schema.min_items, schema.max_items, schema.unique_items
-    if item_check is None and low is None and high is None and not unique:
+    if schema.items is None and low is None and high is None and not unique:
         return None
 
     def check(value: list[Any], path: str, found: Findings) -> None:
-        if item_check is not None:
-            for index, item in enumerate(value):
-                if type(item) is not item_type:
-                    item_check(item, f"{path}[{index}]", found)
+        for index, item in enumerate(value):
+            kind = item.__class__
+            if kind is expected:
+                main(item, f"{path}[{index}]", found)
+            elif kind is not accepted:
+                full(item, f"{path}[{index}]", found)
         if low is not None and len(value) < low:
             found.append((path, fields.invalid(path, len(value), f"{path} in body should have at least {low} items")))
         if high is not None and len(value) > high:
