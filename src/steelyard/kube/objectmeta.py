@@ -43,6 +43,7 @@ SCHEMA: Final = Schema(
             list_map_keys=("uid",),
             items=Schema(
                 type="object",
+                map_type="atomic",
                 properties={
                     "apiVersion": _TEXT,
                     "kind": _TEXT,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
+from steelyard.kube import objectmeta
 from steelyard.kube.schema.model import MISSING, ListType, Schema
 
 Scalar = Literal["", "any", "number", "string", "boolean"]
@@ -129,40 +130,11 @@ def _scalar(schema: Schema) -> Scalar:
 
 
 _STRING: Final = Schema(type="string")
-_STRINGS: Final = Schema(type="object", additional=_STRING)
-_BOOLEAN: Final = Schema(type="boolean")
-_OBJECT_META: Final = Schema(
-    type="object",
-    properties={
-        **dict.fromkeys(("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"), _STRING),
-        **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), Schema(type="string", format="date-time")),
-        **dict.fromkeys(("generation", "deletionGracePeriodSeconds"), Schema(type="integer")),
-        "labels": _STRINGS,
-        "annotations": _STRINGS,
-        "finalizers": Schema(type="array", items=_STRING, list_type="set"),
-        "ownerReferences": Schema(
-            type="array",
-            items=Schema(
-                type="object",
-                map_type="atomic",
-                properties={
-                    **dict.fromkeys(("apiVersion", "kind", "name", "uid"), _STRING),
-                    **dict.fromkeys(("controller", "blockOwnerDeletion"), _BOOLEAN),
-                },
-            ),
-            list_type="map",
-            list_map_keys=("uid",),
-        ),
-        "managedFields": Schema(type="array", items=_STRINGS),
-    },
-)
 
 
 def _with_object_meta(properties: dict[str, Schema]) -> dict[str, Schema]:
-    metadata = properties.get("metadata")
-    if metadata is None or not metadata.resolve().properties:
-        metadata = _OBJECT_META
-    return {"apiVersion": _STRING, "kind": _STRING, **properties, "metadata": metadata}
+    """Whatever a kind's schema says of metadata (a CRD may restrict the name), its fields are those of all objects."""
+    return {"apiVersion": _STRING, "kind": _STRING, **properties, "metadata": objectmeta.SCHEMA}
 
 
 DEDUCED: Final = Shape(Schema(preserve_unknown=True), preserve=True, ambiguities={})
