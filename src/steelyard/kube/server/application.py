@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 import orjson
 
@@ -111,7 +111,7 @@ class Application:
                 if route.verb == "watch":
                     stream = await self._backend.watch(call)
                     await _stream(request, stream)
-                    self._metrics.record(("WATCH", *_resource(call)), 200, time.perf_counter() - started)
+                    self._metrics.count(("WATCH", *_resource(call)), 200)
                     return
                 if route.verb in _BODY_VERBS:
                     await _read_body(request, call, options)
@@ -166,11 +166,13 @@ class Request:
         self._cycle: RequestResponseCycle = scope["state"][CYCLE]
         self.send = send
         self._receive = receive
-        self._headers = cast("list[tuple[bytes, bytes]]", scope["headers"])
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self._headers = dict(headers)
+        if len(self._headers) < len(headers):
+            self._headers = _joined(headers)
 
     def header(self, name: bytes) -> str:
-        values = [value for key, value in self._headers if key == name]
-        return b", ".join(values).decode("latin-1") if values else ""
+        return self._headers.get(name, b"").decode("latin-1")
 
     async def body(self) -> bytes:
         """Raises TooLarge as soon as that is known; what the client still sends is then read and dropped."""
@@ -191,6 +193,14 @@ class Request:
     async def answer(self, answer: Answer) -> None:
         answer = await answers.compressed(answer, self.header(b"accept-encoding"))
         await self.connection.respond(self._cycle, answer.code, answer.head(), answer.body)
+
+
+def _joined(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """A header given several times means the same as one that lists all values."""
+    joined: dict[bytes, bytes] = {}
+    for name, value in headers:
+        joined[name] = b"%b, %b" % (joined[name], value) if name in joined else value
+    return joined
 
 
 async def _read_body(request: Request, call: Call, options: dict[str, str]) -> None:

@@ -19,7 +19,7 @@ from steelyard.kube.server.authn import Authenticator, TokensAndCertificates
 from steelyard.kube.server.authz import Authorizer, MastersOnly
 from steelyard.kube.server.endpoints import Check, Endpoints
 from steelyard.kube.server.metrics import RequestMetrics
-from steelyard.kube.server.protocol import Connection
+from steelyard.kube.server.protocol import Buffered, Connection, read_buffer
 from steelyard.kube.server.tls import ServingTls
 
 DEFAULT_VERSION: Final = "v1.34.4"
@@ -50,8 +50,9 @@ async def listen(
     endpoints = Endpoints(version, checks or {}, metrics)
     app = Application(api, authenticator, authorizer or MastersOnly(), endpoints, metrics)
     state = ServerState()
+    buffer = read_buffer()
     server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(app, state, authenticator),
+        lambda: Buffered(Connection(app, state, authenticator), buffer),
         host,
         port,
         ssl=tls.context() if tls is not None else None,

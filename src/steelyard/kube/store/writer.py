@@ -33,9 +33,7 @@ CommitHook = Callable[[int], None]
 
 
 class Write:
-    """One queued write: the change it makes, and the futures that get `result` once it is durable: the caller's, and those of
-    others who wait for it.
-    """
+    """One queued write: the change it makes, and the futures that get `result` once it is durable."""
 
     __slots__ = ("change", "epoch", "future", "others", "result")
 
