@@ -14,7 +14,6 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import orjson
@@ -25,21 +24,14 @@ from steelyard.kube.builtin import tables, types
 from steelyard.kube.objects import Object
 from steelyard.kube.server import openapi_components as components
 from steelyard.kube.server import openapi_paths as paths
+from steelyard.kube.server.discovery import JSON, Document
 from steelyard.kube.server.registry import Registry, Served
 
-JSON: Final = "application/json"
 _KUBERNETES: Final = "v1.34.4"
 _V3: Final = "/openapi/v3"
 _V2: Final = "/openapi/v2"
 _META_ROOTS: Final = tuple(f"{types.META}.{name}" for name in ("DeleteOptions", "Status", "ListMeta", "ObjectMeta"))
 _NEVER_IN_V2: Final = frozenset({"oneOf", "anyOf", "allOf", "not", "nullable"})
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    body: bytes
-    content_type: str
-    etag: str
 
 
 class OpenApi:
@@ -97,7 +89,7 @@ def _group_versions(resources: Iterable[Served]) -> dict[str, tuple[Served, ...]
 def _index(group_versions: dict[str, tuple[Served, ...]]) -> Document:
     listed: Object = {}
     for key, served in group_versions.items():
-        is_custom = any(each.custom for each in served)
+        is_custom = any(each.custom is not None for each in served)
         digest = group_version(served).etag if is_custom else _builtin_digest(key)
         listed[key] = {"serverRelativeURL": f"{_V3}/{key}?hash={digest}"}
     return _encoded({"paths": listed})
@@ -138,12 +130,13 @@ def _content(served: Iterable[Served]) -> tuple[dict[str, Object], dict[str, Obj
     roots = set(_META_ROOTS)
     for each in served:
         resource = each.resource
-        kind = None if each.custom else tables.type_name(resource.group, resource.version, resource.kind)
         list_kind = each.list_kind or f"{resource.kind}List"
-        if kind is None:
+        if each.custom is not None:
             name, list_name = components.custom_name(resource), components.custom_name(resource, list_kind)
-            schemas[name] = components.custom(resource, each.schema)
+            schemas[name] = components.custom(resource, each.custom.openapi)
         else:
+            kind = tables.type_name(resource.group, resource.version, resource.kind)
+            assert kind is not None, resource
             name = components.builtin_name(kind)
             list_name = f"{name}List"
             roots.add(kind)

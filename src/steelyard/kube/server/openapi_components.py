@@ -1,4 +1,4 @@
-"""Schemas as OpenAPI v3 components: of built-in types from the tables, of custom resources from their `Schema`.
+"""Schemas as OpenAPI v3 components: of built-in types from the tables, of custom resources from their definitions.
 
 Built-in components are made once and shared by all documents of the process; they carry no descriptions, because the
 tables have none. A custom resource keeps the descriptions its definition gives.
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
+from steelyard.kube import objects
 from steelyard.kube.builtin import types
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
-from steelyard.kube.schema.model import MISSING, Schema
+from steelyard.kube.schema.model import MISSING
 
 GVK: Final = "x-kubernetes-group-version-kind"
 REFERENCE: Final = "#/components/schemas/"
@@ -146,70 +147,12 @@ def list_of(resource: Resource, list_kind: str, item: str) -> Object:
     }
 
 
-def custom(resource: Resource, schema: Schema) -> Object:
-    """The component of a custom resource: its schema, with the fields that every object has."""
-    component = from_schema(schema)
-    properties = {**component.get("properties", {})}
-    properties["apiVersion"] = {"type": "string", **properties.get("apiVersion", {})}
-    properties["kind"] = {"type": "string", **properties.get("kind", {})}
+def custom(resource: Resource, schema: Object) -> Object:
+    """The component of a custom resource: its definition's schema, with the fields that every object has."""
+    properties: Object = {**objects.mapping(schema.get("properties"))}
+    for name in ("apiVersion", "kind"):
+        properties[name] = {"type": "string", **objects.mapping(properties.get(name))}
     metadata = reference(builtin_name(types.OBJECT_META))
-    described = properties.get("metadata", {}).get("description")
+    described = objects.at(properties, "metadata", "description")
     properties["metadata"] = {"allOf": [metadata], "description": described} if described else metadata
-    return {**component, "type": "object", "properties": dict(sorted(properties.items())), GVK: [gvk(resource)]}
-
-
-_KEYWORDS: Final = (
-    ("format", "format", ""),
-    ("description", "description", ""),
-    ("pattern", "pattern", ""),
-    ("minimum", "minimum", None),
-    ("maximum", "maximum", None),
-    ("exclusiveMinimum", "exclusive_minimum", False),
-    ("exclusiveMaximum", "exclusive_maximum", False),
-    ("multipleOf", "multiple_of", None),
-    ("minLength", "min_length", None),
-    ("maxLength", "max_length", None),
-    ("minItems", "min_items", None),
-    ("maxItems", "max_items", None),
-    ("uniqueItems", "unique_items", False),
-    ("minProperties", "min_properties", None),
-    ("maxProperties", "max_properties", None),
-    ("nullable", "nullable", False),
-    ("x-kubernetes-preserve-unknown-fields", "preserve_unknown", False),
-    ("x-kubernetes-int-or-string", "int_or_string", False),
-    ("x-kubernetes-embedded-resource", "embedded_resource", False),
-)
-
-
-def from_schema(schema: Schema) -> Object:
-    """The other way round of `schema.parse.from_openapi`."""
-    node = schema.resolve()
-    out: Object = {"type": node.type} if node.type else {}
-    for keyword, attribute, unset in _KEYWORDS:
-        value: Any = getattr(node, attribute)
-        if value != unset:
-            out[keyword] = value
-    if node.properties:
-        out["properties"] = {key: from_schema(inner) for key, inner in node.properties.items()}
-    if node.additional is not None:
-        out["additionalProperties"] = from_schema(node.additional)
-    if node.items is not None:
-        out["items"] = from_schema(node.items)
-    for keyword, options in (("allOf", node.all_of), ("anyOf", node.any_of), ("oneOf", node.one_of)):
-        if options:
-            out[keyword] = [from_schema(option) for option in options]
-    if node.negated is not None:
-        out["not"] = from_schema(node.negated)
-    if node.required:
-        out["required"] = list(node.required)
-    if node.enum is not None:
-        out["enum"] = list(node.enum)
-    if node.default is not MISSING:
-        out["default"] = node.default
-    if node.list_type != "atomic":
-        out["x-kubernetes-list-type"] = node.list_type
-    if node.list_map_keys:
-        out["x-kubernetes-list-map-keys"] = list(node.list_map_keys)
-    if node.map_type != "granular":
-        out["x-kubernetes-map-type"] = node.map_type
-    return out
+    return {**schema, "type": "object", "properties": dict(sorted(properties.items())), GVK: [gvk(resource)]}

@@ -148,7 +148,7 @@ def _operation(
     if verb in {"create", "update"}:
         operation["requestBody"] = _content(("*/*",), body, required=True)
     elif verb == "patch":
-        media = _PATCHES if served.custom else (*_PATCHES, _STRATEGIC)
+        media = (*_PATCHES, _STRATEGIC) if served.custom is None else _PATCHES
         operation["requestBody"] = _content(media, components.PATCH, required=True)
     elif gone:
         options = components.builtin_name(f"{types.META}.DeleteOptions")
