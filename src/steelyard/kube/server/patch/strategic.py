@@ -1,0 +1,292 @@
+"""Strategic merge patch, as kube-apiserver applies it to the built-in kinds.
+
+It is a merge patch whose lists merge item by item where the schema says so (`patch_strategy` "merge", items matched by
+`patch_merge_key`), with directives in the patch for what merging cannot say:
+
+    $patch: replace | delete            in a map: take this map instead, or none; in a list's item: replace the list by
+                                        the other items, or delete the items with this key
+    $retainKeys: [a, b]                 drop all other fields of this map
+    $deleteFromPrimitiveList/f: [x]     remove these values from the list f
+    $setElementOrder/f: [...]           the order that the items of f shall have
+
+`apply` changes none of its arguments. A patch that cannot be understood is a `BadRequest`; directives never reach the
+result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, cast
+
+from steelyard.kube import errors
+from steelyard.kube.objects import Object
+from steelyard.kube.schema.model import ANY, Schema
+
+_DIRECTIVE: Final = "$patch"
+_RETAIN: Final = "$retainKeys"
+_DELETE_FROM: Final = "$deleteFromPrimitiveList"
+_ORDER: Final = "$setElementOrder"
+_MISSING: Final = object()
+
+_BAD_RETAIN: Final = "invalid patch format of retainKeys"
+_BAD_DELETE: Final = "invalid patch format of primitive list"
+_BAD_ORDER: Final = "invalid patch format of setElementOrder list"
+_LIST_OF_LISTS: Final = "lists of lists are not supported"
+
+
+def apply(schema: Schema, doc: Object, patch: Any) -> Object:
+    if not isinstance(patch, dict):
+        raise errors.BadRequest("error decoding patch: a strategic merge patch must be a JSON object")
+    return _merge_maps(schema.resolve(), doc, cast(Object, patch))
+
+
+def _merge_maps(schema: Schema, original: Object, patch: Object) -> Object:
+    if _DIRECTIVE in patch:
+        return _directed(patch)
+    merged = dict(original)
+    pending = _retained(merged, patch)
+    for key in [key for key in pending if key.startswith(_ORDER)]:
+        name = _field_of(key, _ORDER, _BAD_ORDER)
+        _merge_ordered(schema, merged, name, pending.pop(key), pending.pop(name, _MISSING))
+    for key, value in pending.items():
+        if key.startswith(_DELETE_FROM):
+            name = _field_of(key, _DELETE_FROM, _BAD_DELETE)
+            if name in merged and isinstance(merged[name], list):
+                merged[name] = _without(merged[name], _list(value, _BAD_DELETE))
+        elif value is None:
+            merged.pop(key, None)
+        else:
+            _merge_field(schema, merged, key, value)
+    return merged
+
+
+def _directed(patch: Object) -> Object:
+    directive = patch[_DIRECTIVE]
+    if directive == "replace":
+        return cast(Object, _plain(patch))
+    if directive == "delete":
+        return {}
+    raise errors.BadRequest(f"unknown patch type: {directive}")
+
+
+def _retained(merged: Object, patch: Object) -> Object:
+    """The patch without its `$retainKeys`; what that does not list is taken out of `merged`."""
+    pending = dict(patch)
+    wanted = pending.pop(_RETAIN, None)
+    if wanted is None:
+        return pending
+    keys = {key for key in _list(wanted, _BAD_RETAIN) if isinstance(key, str)}
+    for key, value in pending.items():
+        if value is not None and key not in keys and not key.startswith((_DELETE_FROM, _ORDER)):
+            raise errors.BadRequest(_BAD_RETAIN)
+    for key in merged.keys() - keys:
+        del merged[key]
+    return pending
+
+
+def _merge_field(schema: Schema, merged: Object, key: str, value: Any) -> None:
+    current = merged.get(key, _MISSING)
+    field = _field(schema, key)
+    if isinstance(value, dict) and isinstance(current, dict):
+        value, current = cast(Object, value), cast(Object, current)
+        merged[key] = _plain(value) if _strategy(field) == "replace" else _merge_maps(field.resolve(), current, value)
+    elif isinstance(value, list) and isinstance(current, list):
+        merged[key] = _merge_lists(field, cast("list[Any]", current), cast("list[Any]", value))
+    else:
+        added = _added(value)
+        if added is _MISSING:
+            merged.pop(key, None)
+        else:
+            merged[key] = added
+
+
+def _merge_lists(field: Schema, original: list[Any], patch: list[Any]) -> list[Any]:
+    if _strategy(field) != "merge":
+        return cast("list[Any]", _plain(patch))
+    if not original and not patch:
+        return original
+    if not _holds_maps(original, patch):
+        merged = _unique((*original, *patch))
+        return _in_order(merged, _identity, [*patch], original)
+    key = field.patch_merge_key
+    if not key:
+        raise errors.BadRequest("cannot merge lists without merge key")
+    original, wanted = _without_special_items(original, patch, key)
+    merged = list(original)
+    for item in wanted:
+        value = _key_of(item, key)
+        at = _find(merged, key, value)
+        if at < 0:
+            merged.append(_plain(item))
+        else:
+            merged[at] = _merge_maps(_items(field), merged[at], item)
+    return _in_order(merged, lambda item: _key_of(item, key), [_key_of(item, key) for item in wanted], original)
+
+
+def _without_special_items(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
+    """The original list after deletions, and the items of the patch that are to be merged into it."""
+    ordinary: list[Any] = []
+    is_replaced = False
+    for item in patch:
+        match item.get(_DIRECTIVE, _MISSING):
+            case "delete":
+                value = _key_of(item, key)
+                original = [other for other in original if other.get(key, _MISSING) != value]
+            case "replace":
+                is_replaced = True
+            case "merge":
+                raise errors.BadRequest("merging lists cannot yet be specified in the patch")
+            case directive:
+                if directive is not _MISSING:
+                    raise errors.BadRequest(f"unknown patch type: {directive}")
+                ordinary.append(item)
+    return ([_plain(item) for item in ordinary], []) if is_replaced else (original, ordinary)
+
+
+def _merge_ordered(schema: Schema, merged: Object, name: str, order: Any, patch: Any) -> None:
+    """Merges a list together with its `$setElementOrder`, which the patch's own items must follow."""
+    wanted = _list(order, _BAD_ORDER)
+    field = _field(schema, name)
+    original = merged.get(name, _MISSING)
+    if original is _MISSING and patch is _MISSING:
+        return
+    before = [] if original is _MISSING or original is None else _list(original, _BAD_ORDER)
+    items = [] if patch is _MISSING else _list(patch, _BAD_ORDER)
+    key = field.patch_merge_key
+    _check_order(items, wanted, key)
+    if original is _MISSING:
+        result = cast("list[Any]", _added(items))
+    else:
+        result = before if patch is _MISSING else _merge_lists(field, before, items)
+    if _holds_maps(before, items):
+        merged[name] = _in_order(
+            result, lambda item: _key_of(item, key), [_key_of(item, key) for item in wanted], before
+        )
+    else:
+        merged[name] = _in_order(result, _identity, wanted, before)
+
+
+def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
+    if not patch or not order:
+        return
+    ordinary = [item for item in patch if item.__class__ is not dict or _DIRECTIVE not in item]
+    values = [_key_of(item, key) if key else item for item in ordinary]
+    remaining = iter([_key_of(item, key) if key else item for item in order])
+    if not all(any(value == candidate for candidate in remaining) for value in values):
+        raise errors.BadRequest(f"The order in patch list doesn't match {_ORDER} list")
+
+
+def _in_order(merged: list[Any], value_of: Callable[[Any], Any], order: list[Any], original: list[Any]) -> list[Any]:
+    """Items that `order` names, in that order; the others keep their place among those that they stood with before."""
+    before = [value_of(item) for item in original]
+    named = [item for item in merged if value_of(item) in order]
+    named.sort(key=lambda item: order.index(value_of(item)))
+    others = [item for item in merged if value_of(item) not in order]
+    others.sort(key=lambda item: _position(before, value_of(item)))
+    result: list[Any] = []
+    while others and named:
+        left, right = _position(before, value_of(others[0])), _position(before, value_of(named[0]))
+        comes_first = 0 <= left < right
+        result.append((others if comes_first else named).pop(0))
+    return [*result, *others, *named]
+
+
+def _position(values: list[Any], value: Any) -> int:
+    return values.index(value) if value in values else -1
+
+
+def _identity(item: Any) -> Any:
+    return item
+
+
+def _find(items: list[Any], key: str, value: Any) -> int:
+    for at, item in enumerate(items):
+        if item.get(key, _MISSING) == value:
+            return at
+    return -1
+
+
+def _key_of(item: Any, key: str) -> Any:
+    value = cast(Object, item).get(key, _MISSING) if isinstance(item, dict) else _MISSING
+    if value is _MISSING:
+        raise errors.BadRequest(f"map: {item} does not contain declared merge key: {key}")
+    return value
+
+
+def _holds_maps(*lists: list[Any]) -> bool:
+    """Whether the items are maps; they must all be, or none."""
+    kinds = {item.__class__ is dict for items in lists for item in items}
+    if any(item.__class__ is list for items in lists for item in items):
+        raise errors.Invalid(
+            "the server rejected our request due to an error in our request",
+            causes=[errors.Cause("patch", "FieldValueInvalid", _LIST_OF_LISTS)],
+        )
+    if len(kinds) > 1:
+        raise errors.BadRequest("list element types are not identical")
+    return True in kinds
+
+
+def _unique(items: Iterable[Any]) -> list[Any]:
+    found: list[Any] = []
+    for item in items:
+        if item not in found:
+            found.append(item)
+    return found
+
+
+def _without(items: list[Any], unwanted: list[Any]) -> list[Any]:
+    return [item for item in items if item not in unwanted]
+
+
+def _list(value: Any, message: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise errors.BadRequest(message)
+    return cast("list[Any]", value)
+
+
+def _field_of(key: str, prefix: str, message: str) -> str:
+    directive, separator, name = key.partition("/")
+    if directive != prefix or not separator:
+        raise errors.BadRequest(message)
+    return name
+
+
+def _field(schema: Schema, key: str) -> Schema:
+    """The field as its owner declares it (which says how it merges), not the type that it refers to."""
+    return schema.properties.get(key) or schema.additional or ANY
+
+
+def _items(field: Schema) -> Schema:
+    return field.resolve().item() or ANY
+
+
+def _strategy(field: Schema) -> str:
+    return next((strategy for strategy in field.patch_strategy if strategy != "retainKeys"), "")
+
+
+def _is_directive(key: str) -> bool:
+    return key.startswith("$") and (key in (_DIRECTIVE, _RETAIN) or key.startswith((_DELETE_FROM, _ORDER)))
+
+
+def _plain(value: Any) -> Any:
+    """A part of the patch as a part of the result: without nulls and directives."""
+    if isinstance(value, dict):
+        fields = cast(Object, value).items()
+        return {key: _plain(field) for key, field in fields if field is not None and not _is_directive(key)}
+    if isinstance(value, list):
+        return [_plain(item) for item in cast("list[Any]", value)]
+    return value
+
+
+def _added(value: Any) -> Any:
+    """As `_plain`, for what was not there before: a map or an item that carries `$patch` is left out altogether."""
+    if isinstance(value, dict):
+        if _DIRECTIVE in value:
+            return _MISSING
+        fields = cast(Object, value).items()
+        kept = ((key, _added(field)) for key, field in fields if field is not None and not _is_directive(key))
+        return {key: field for key, field in kept if field is not _MISSING}
+    if isinstance(value, list):
+        kept_items = map(_added, cast("list[Any]", value))
+        return [item for item in kept_items if item is not _MISSING]
+    return value
