@@ -13,7 +13,9 @@ def utcnow() -> datetime:
 
 def timestamp(moment: datetime) -> str:
     """RFC 3339 in whole seconds, the form of metav1.Time."""
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
+    return f"{moment.isoformat(timespec='seconds')}Z"
 
 
 def parse(value: object) -> datetime | None:

@@ -180,9 +180,9 @@ def _pod_ready(obj: Object, now: datetime) -> Any:
 def _pod_status(obj: Object, now: datetime) -> Any:
     if objects.is_being_deleted(obj):
         return "Terminating"
-    waiting = [objects.at(status, "state", "waiting", "reason") for status in _statuses(obj)]
-    shown = next(filter(None, waiting), None) or objects.at(obj, "status", "reason")
-    return shown or objects.at(obj, "status", "phase") or "Unknown"
+    waiting = (str(objects.at(status, "state", "waiting", "reason") or "") for status in _statuses(obj))
+    shown: str = next(filter(None, waiting), "")
+    return shown or objects.at(obj, "status", "reason") or objects.at(obj, "status", "phase") or "Unknown"
 
 
 def _pod_restarts(obj: Object, now: datetime) -> Any:

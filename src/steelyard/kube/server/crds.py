@@ -1,19 +1,20 @@
 """The life of CustomResourceDefinitions: serving what they define, and clearing up after one that is deleted.
 
-A definition is served from the moment its write is acknowledged (`refresh`) and again after every restart (`load`). While
-one is being deleted its objects are deleted first; a finalizer that it gets when it is created holds it that long.
-What a definition describes is parsed once per content and shared by all servers of the process.
+A definition is served from the moment its write is acknowledged (`refresh`) and again after every restart (`load`).
+While one is being deleted its objects are deleted first; a finalizer that it gets when it is created holds it that
+long. What a definition describes is parsed once per content and shared by all servers of the process.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Final, cast
+from typing import Final
 
 import orjson
 
 from steelyard.kube import objects
+from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from steelyard.kube.server import columns, customresources, deleting, jsonpath, keys
@@ -126,13 +127,14 @@ def all_definitions(core: Core) -> list[Object]:
     return [record.object for record in core.store.scan(core.prefix(CUSTOM_RESOURCE_DEFINITIONS))]
 
 
-def establish(core: Core, definition: Object) -> None:
+def establish(core: Core, definition: Object) -> list[Cause]:
     """Fills in, in the write that stores a definition, what upstream's controllers do after it; in place."""
     if not objects.is_being_deleted(definition):
         customresources.accept_names(definition, all_definitions(core), core.timestamp())
         metadata: Object = definition["metadata"]
         if FINALIZER not in objects.finalizers(definition):
             metadata["finalizers"] = [*objects.finalizers(definition), FINALIZER]
+    return []
 
 
 _served: dict[bytes, tuple[Served, ...]] = {}
@@ -188,4 +190,4 @@ def _scale(paths: ScalePaths | None) -> Scale | None:
 
 
 def _steps(path: str) -> tuple[str, ...]:
-    return cast("tuple[str, ...]", tuple(filter(None, path.split("."))))
+    return tuple(filter(None, path.split(".")))

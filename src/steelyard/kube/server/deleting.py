@@ -1,7 +1,7 @@
 """delete and deletecollection: an object goes at once unless something still holds it.
 
-What holds an object is its finalizers (for a namespace those in its spec as well). Then it is only marked, and goes with
-the update that removes the last of them. Propagation is expressed as finalizers too, which `garbage` works off.
+What holds an object is its finalizers (for a namespace those in its spec as well). Then it is only marked, and goes
+with the update that removes the last of them. Propagation is expressed as finalizers too, which `garbage` works off.
 """
 
 from __future__ import annotations
@@ -23,12 +23,20 @@ from steelyard.kube.store.record import Record
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
+PROTECTED: Final = frozenset({"default", "kube-public", "kube-system"})
+"""Namespaces that clients rely on, and that nobody may delete."""
 
 
 async def delete(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.delete_options(call.options, call.body)
     record = core.head(served.resource, call.namespace, call.name)
     check_preconditions(served, record, wanted)
+    if served.resource == NAMESPACES and call.name in PROTECTED:
+        raise errors.Forbidden(
+            f'namespaces "{call.name}" is forbidden: this namespace may not be deleted',
+            kind="namespaces",
+            name=call.name,
+        )
     if wanted.dry_run:
         return _success(served, record)
     remaining = start(core, record, wanted)

@@ -1,124 +1,139 @@
-"""A request body on its way to becoming a stored object: decoded, pruned, defaulted, filled in, validated.
+"""A request body on its way to becoming a stored object: decoded, pruned, defaulted, prepared, judged.
 
-Everything here is a function of its arguments. The steps and their order are upstream's: what a schema does not know is
-dropped (and told of), defaults are filled in, the kind's own rules adjust the object, the server owns its part of the
-metadata, the fields' managers are recorded, and only then is the result judged.
+The steps and their order are upstream's. What a schema does not know is dropped (and told of), defaults are filled in,
+the kind's own rules adjust the object, the server puts in its part of the metadata, the managers of the fields are
+recorded, and then the result is judged. An update that comes out as what is stored already is no update.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import orjson
 
-from steelyard.kube import errors, objectmeta, objects
+from steelyard.kube import errors, objects
+from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from steelyard.kube.schema import default, prune, validate
-from steelyard.kube.server import customresources
+from steelyard.kube.schema.model import Schema
+from steelyard.kube.server import customresources, decoding, metadata
 from steelyard.kube.server.apply import apply, managedfields
 from steelyard.kube.server.core import ordered
 from steelyard.kube.server.options import WriteOptions
 from steelyard.kube.server.registry import Served
 
-_OWNED_BY_SERVER: Final = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "uid")
+Finish = Callable[[Object], list[Cause]]
+"""The last touch to an object, which depends on others of the server; in place."""
 
 
 @dataclass(slots=True)
 class Draft:
     obj: Object
+    """Nobody else's: everything here changes it in place."""
     warnings: tuple[str, ...] = ()
+    is_tracked: bool = False
+    """Its managed fields are right already, because it was made by server-side apply."""
 
 
 def decode(served: Served, body: Any, wanted: WriteOptions) -> Draft:
-    """The body as an object of the served version, which nobody else holds. Raises BadRequest."""
-    if not isinstance(body, dict):
-        raise errors.BadRequest(f"the object provided is unrecognized (must be of type {served.resource.kind})")
-    try:
-        obj = objects.copy(cast(Object, body))
-    except (TypeError, ValueError) as error:
-        raise errors.BadRequest(f"the object is not JSON: {error}") from None
-    return check(served, obj, wanted)
-
-
-def check(served: Served, obj: Object, wanted: WriteOptions) -> Draft:
-    """Like `decode`, for an object that is already ours."""
+    """The body as an object of the served version. Raises BadRequest."""
     resource = served.resource
-    kind, api_version, metadata = obj.get("kind"), obj.get("apiVersion"), obj.get("metadata")
+    if not isinstance(body, dict):
+        raise errors.BadRequest(f"the object provided is unrecognized (must be of type {resource.kind})")
+    try:
+        encoded = orjson.dumps(body)
+    except TypeError as error:
+        raise errors.BadRequest(f"the object is not JSON: {error}") from None
+    obj = cast(Object, orjson.loads(encoded))
+    _check_type(served, obj)
+    given = obj.get("metadata")
+    refusal = decoding.check_metadata(resource, obj) if served.custom else decoding.check(resource, obj)
+    if refusal is not None:
+        raise refusal
+    meta = cast(Object, given) if given is not None else {}
+    obj = ordered(obj, resource.api_version, resource.kind, meta)
+    if b":null" in encoded:
+        _drop_nulls(served, obj)
+    return Draft(obj, _report_unknown(served, prune.prune(served.schema, obj), wanted))
+
+
+def _check_type(served: Served, obj: Object) -> None:
+    resource = served.resource
+    kind, api_version = obj.get("kind"), obj.get("apiVersion")
     if not kind and served.custom:
         raise errors.BadRequest(f"Object 'Kind' is missing in '{orjson.dumps(obj).decode()[:200]}'")
     if kind and kind != resource.kind:
         raise errors.BadRequest(
             f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            f"the kind in the data does not match the expected kind"
+            "the kind in the data does not match the expected kind"
         )
     if api_version and api_version != resource.api_version:
         raise errors.BadRequest(
-            f"the API version in the data ({api_version}) does not match the expected API version ({resource.api_version})"
+            f"the API version in the data ({api_version}) does not match the expected API version "
+            f"({resource.api_version})"
         )
-    if metadata is None:
-        metadata = {}
-    if not isinstance(metadata, dict):
-        raise errors.BadRequest(f"{resource.kind} cannot be read: metadata must be an object")
-    draft = Draft(ordered(obj, resource.api_version, resource.kind, cast(Object, metadata)))
-    _check_types(served, cast(Object, metadata))
-    removed = prune.prune(served.schema, draft.obj)
-    if removed and wanted.field_validation != "Ignore":
-        unknown = [f'unknown field "{path}"' for path in removed]
-        if wanted.field_validation == "Strict":
-            raise errors.BadRequest(
-                f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: strict decoding error: {", ".join(unknown)}'
-            )
-        draft.warnings = tuple(unknown)
-    return draft
 
 
-def _check_types(served: Served, metadata: Object) -> None:
-    for name in [name for name, value in metadata.items() if value is None]:
-        del metadata[name]
-    wrong = validate.validate(objectmeta.SCHEMA, metadata, "metadata")
-    if wrong:
-        listed = ", ".join(f"{cause.field}: {cause.message}" for cause in wrong)
-        raise errors.BadRequest(f"{served.resource.kind} cannot be read: {listed}")
+def _report_unknown(served: Served, removed: list[str], wanted: WriteOptions) -> tuple[str, ...]:
+    if not removed or wanted.field_validation == "Ignore":
+        return ()
+    complaints = [f'unknown field "{path}"' for path in removed]
+    if wanted.field_validation == "Strict":
+        raise metadata.strict_error(served.resource, complaints)
+    return tuple(complaints)
 
 
-def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, *, track: bool = True) -> Object:
-    """The object to store for a create. Raises Invalid.
+def _drop_nulls(served: Served, obj: Object) -> None:
+    """Go reads a null as an absent field. Custom resources have rules of their own for it, outside of metadata."""
+    meta: Object = obj["metadata"]
+    for name in [name for name, value in meta.items() if value is None]:
+        del meta[name]
+    if not served.custom:
+        _drop_in(served.schema, obj)
 
-    Without `track` the draft says itself who manages its fields.
-    """
+
+def _drop_in(schema: Schema, value: Any) -> None:
+    node = schema.resolve()
+    if isinstance(value, dict):
+        fields = cast(Object, value)
+        for name, item in list(fields.items()):
+            child = node.properties.get(name)
+            if item is None and child is not None:
+                del fields[name]
+            elif (inner := child or node.additional) is not None:
+                _drop_in(inner, item)
+    elif isinstance(value, list) and node.items is not None:
+        for item in cast("list[Any]", value):
+            _drop_in(node.items, item)
+
+
+def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, finish: Finish | None = None) -> Object:
+    """The object to store for a create. Raises Invalid."""
     obj = draft.obj
-    metadata: Object = obj["metadata"]
-    default.apply_defaults(served.schema, obj)
-    registers_with_its_status = served.resource == NODES
-    if served.has_status and not registers_with_its_status:
+    strategy = served.strategy
+    if served.has_status and not strategy.keeps_status:
         obj.pop("status", None)
-    for name in _OWNED_BY_SERVER:
-        metadata.pop(name, None)
-    metadata.pop("selfLink", None)
-    metadata["uid"] = str(uuid.uuid4())
-    metadata["creationTimestamp"] = now
-    metadata["generation"] = 1
-    if served.resource == CUSTOM_RESOURCE_DEFINITIONS:
-        customresources.prepare_create(obj)
-    if served.resource == NAMESPACES:
-        obj["spec"] = {"finalizers": ["kubernetes"]}
-        obj["status"] = {"phase": "Active"}
-    if track:
-        obj = apply.track_update(
-            served.schema,
-            None,
-            obj,
-            manager=wanted.manager,
-            api_version=served.resource.api_version,
-            now=now,
-            ignored=apply.reset_fields("", has_status=served.has_status),
-        )
-    causes = validate.validate(served.schema, obj)
-    if causes:
-        raise errors.invalid(served.resource.group, served.resource.kind, objects.name(obj), causes)
+    default.apply_defaults(served.schema, obj)
+    strategy.prepare_create(obj)
+    metadata.fill_create(obj, now, str(uuid.uuid4()))
+    if served.custom or strategy.tracks_generation:
+        obj["metadata"]["generation"] = 1
+    if not draft.is_tracked:
+        obj = _tracked(served, None, obj, wanted, now, "")
+    causes = metadata.validate_create(obj["metadata"], served.resource)
+    if served.custom:
+        causes += customresources.validate_object(served.custom, obj)
+        draft.warnings += metadata.finalizer_warnings(obj)
+    else:
+        causes += validate.validate(served.schema, obj)
+        causes += strategy.validate_create(obj) if not causes else []
+        draft.warnings += strategy.warnings(obj)
+    if finish is not None and not causes:
+        causes = finish(obj)
+    _refuse(served, obj, causes)
     return obj
 
 
@@ -129,67 +144,96 @@ def changed(
     wanted: WriteOptions,
     now: str,
     subresource: str = "",
-    *,
-    track: bool = True,
+    finish: Finish | None = None,
 ) -> Object:
-    """The object to store for an update; `old` itself if the update changes nothing. Raises Invalid.
-
-    Without `track` the draft says itself who manages its fields.
-    """
-    obj = draft.obj
-    metadata: Object = obj["metadata"]
-    default.apply_defaults(served.schema, obj)
-    obj = _within_reach(served, old, obj, subresource)
-    metadata = obj["metadata"]
-    before = objects.metadata(old)
-    for name in (*_OWNED_BY_SERVER, "resourceVersion", "namespace"):
-        if name in before:
-            metadata[name] = before[name]
-        else:
-            metadata.pop(name, None)
-    metadata.pop("selfLink", None)
-    if served.resource == CUSTOM_RESOURCE_DEFINITIONS and not subresource:
-        customresources.prepare_update(obj, old)
-    if metadata.get("generation") and _is_specified_anew(served, old, obj):
-        metadata["generation"] = before["generation"] + 1
-    if track:
-        obj = apply.track_update(
-            served.schema,
-            old,
-            obj,
-            manager=wanted.manager,
-            api_version=served.resource.api_version,
-            now=now,
-            subresource=subresource,
-            ignored=apply.reset_fields(subresource, has_status=served.has_status),
-        )
-    obj = managedfields.keep_times(old, obj)
-    if obj is old:
+    """The object to store for an update; `old` itself if the update changes nothing. Raises Invalid."""
+    strategy = served.strategy
+    default.apply_defaults(served.schema, draft.obj)
+    obj = _within_reach(served, old, draft.obj, subresource)
+    meta: Object = obj["metadata"]
+    metadata.keep_owned(obj, old)
+    meta["resourceVersion"] = objects.metadata(old).get("resourceVersion")
+    if not subresource:
+        strategy.prepare_update(obj, old)
+    tracks_generation = bool(served.custom) or strategy.tracks_generation
+    if tracks_generation and subresource not in ("status", "approval") and _is_specified_anew(served, old, obj):
+        meta["generation"] = objects.generation(old) + 1
+    if not draft.is_tracked:
+        if meta == old["metadata"]:
+            # The same object is compared at once, an equal one field by field.
+            obj["metadata"] = old["metadata"]
+        obj = _tracked(served, old, obj, wanted, now, subresource)
+    if finish is None and managedfields.keep_times(old, obj) is old:
         return old
-    causes = validate.validate(served.schema, obj, old=old)
+    causes = metadata.validate_update(obj["metadata"], objects.metadata(old))
+    if served.custom:
+        causes += customresources.validate_object(served.custom, obj, old)
+        draft.warnings += metadata.finalizer_warnings(obj, old)
+    else:
+        causes += validate.validate(served.schema, obj, old=old)
+        if not causes and not subresource:
+            causes += strategy.validate_update(obj, old)
+        draft.warnings += strategy.warnings(obj, old)
+    if finish is not None and not causes:
+        causes = finish(obj)
+    _refuse(served, obj, causes)
+    return managedfields.keep_times(old, obj) if finish is not None else obj
+
+
+def _tracked(
+    served: Served, before: Object | None, after: Object, wanted: WriteOptions, now: str, subresource: str
+) -> Object:
+    return apply.track_update(
+        served.schema,
+        before,
+        after,
+        manager=wanted.manager,
+        api_version=served.resource.api_version,
+        now=now,
+        subresource=subresource,
+        ignored=apply.reset_fields(subresource, has_status=served.has_status),
+    )
+
+
+def _refuse(served: Served, obj: Object, causes: list[Cause]) -> None:
     if causes:
         raise errors.invalid(served.resource.group, served.resource.kind, objects.name(obj), causes)
-    return obj
+
+
+_OPEN_METADATA = ("labels", "annotations")
+"""What a write to the status of a Node may change besides: kubelet does."""
 
 
 def _within_reach(served: Served, old: Object, obj: Object, subresource: str) -> Object:
     """What this endpoint may change, on top of what it may not."""
-    if subresource == "status":
-        metadata = {**objects.metadata(old)}
-        if "managedFields" in objects.metadata(obj):
-            metadata["managedFields"] = objects.metadata(obj)["managedFields"]
-        result = {**old, "metadata": metadata}
-        if "status" in obj:
-            result["status"] = obj["status"]
-        else:
-            result.pop("status", None)
-        return result
-    if served.has_status:
-        if "status" in old:
-            obj["status"] = old["status"]
-        else:
-            obj.pop("status", None)
-    return obj
+    match subresource:
+        case "status" | "approval":
+            return _with_status_of(served, old, obj)
+        case "finalize":
+            finalizers = objects.sequence(objects.at(obj, "spec", "finalizers"))
+            return {**old, "metadata": {**obj["metadata"]}, "spec": {"finalizers": finalizers} if finalizers else {}}
+        case _:
+            if served.has_status:
+                _copy_field(old, obj, "status")
+            return obj
+
+
+def _with_status_of(served: Served, old: Object, obj: Object) -> Object:
+    meta = {**objects.metadata(old)}
+    _copy_field(obj["metadata"], meta, "managedFields")
+    if served.resource.kind == "Node" and not served.custom:
+        for name in _OPEN_METADATA:
+            _copy_field(obj["metadata"], meta, name)
+    result = {**old, "metadata": meta}
+    _copy_field(obj, result, "status")
+    return result
+
+
+def _copy_field(source: Object, target: Object, name: str) -> None:
+    if name in source:
+        target[name] = source[name]
+    else:
+        target.pop(name, None)
 
 
 def _is_specified_anew(served: Served, old: Object, obj: Object) -> bool:

@@ -1,9 +1,9 @@
 """Garbage collection by owner references, with upstream's rules.
 
-An object whose owners are all gone is deleted. An owner deleted in the foreground stays until the dependents that block it
-are gone; one deleted with orphaning lets go of its dependents first. The graph is an index in memory, built from the
-store at start and kept by its changes, so a crash at any point loses nothing. Deciding and writing happen in one step on
-the newest state, so that no decision is out of date when it is carried out.
+An object whose owners are all gone is deleted. An owner deleted in the foreground stays until the dependents that
+block it are gone; one deleted with orphaning lets go of its dependents first. The graph is an index in memory, built
+from the store at start and kept by its changes, so a crash at any point loses nothing. Deciding and writing happen in
+one step on the newest state, so that no decision is out of date when it is carried out.
 """
 
 from __future__ import annotations

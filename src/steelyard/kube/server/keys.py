@@ -1,7 +1,7 @@
 """Where objects live in the store.
 
-`<space>/<group or core>/<plural>/<namespace>/<name>`, without the namespace for cluster-scoped kinds. A space is one API
-server's share of a store, so that many servers can share one file and one writer.
+`<space>/<group or core>/<plural>/<namespace>/<name>`, without the namespace for cluster-scoped kinds. A space is one
+API server's share of a store, so that many servers can share one file and one writer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from steelyard.kube.resources import Resource
 
 
 class Location(NamedTuple):
-    """A key taken apart; whether `namespace` is meant is known only to the resource, so both parts are kept in `rest`."""
+    """A key taken apart."""
 
     group: str
     plural: str

@@ -74,7 +74,7 @@ def write_options(options: Mapping[str, str], kind: str = "CreateOptions", *, pa
 
 
 def manager_of(user_agent: str) -> str:
-    """The field manager that a client which names none gets: the program's name, `kubectl/v1.34 (linux)` is `kubectl`."""
+    """The field manager of a client that names none: its program, so that `kubectl/v1.34 (linux)` is `kubectl`."""
     return (user_agent.partition("/")[0])[:_MAX_MANAGER] or "unknown"
 
 

@@ -1,4 +1,4 @@
-"""get and list: always the durable state, sent as the bytes that were stored wherever nobody asked for less or other."""
+"""get and list: always the durable state, sent as the bytes that were stored wherever that is what was asked for."""
 
 from __future__ import annotations
 

@@ -16,10 +16,13 @@ from steelyard.kube.schema.model import Schema
 from steelyard.kube.server import columns, jsonpath
 from steelyard.kube.server.columns import Columns
 from steelyard.kube.server.customresources import ServedVersion
+from steelyard.kube.server.strategies import lookup
+from steelyard.kube.server.strategies.base import Strategy
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _IMPLEMENTED = frozenset({"status", "scale", "finalize", "approval"})
 _NOT_SERVED = frozenset({("", "bindings"), ("", "componentstatuses"), ("authentication.k8s.io", "tokenreviews")})
+_PLAIN = Strategy()
 _REVIEWS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 
@@ -57,6 +60,7 @@ class Served:
     columns: Columns = (columns.NAME, columns.AGE)
     fields: Mapping[str, jsonpath.Path] = field(default_factory=dict[str, jsonpath.Path])
     """What field selectors may name, besides the object's name and namespace."""
+    strategy: Strategy = _PLAIN
     custom: ServedVersion | None = None
     """The definition's version that this is; None for a built-in kind."""
     storage_version: str = ""
@@ -197,6 +201,7 @@ def _of_builtin(kind: tables.BuiltinKind) -> Served:
         Scale(("spec", "replicas"), ("status", "replicas"), ("spec", "selector")) if "scale" in subresources else None,
         columns.builtin(resource.group, resource.plural),
         {name: jsonpath.compile_path(f".{name}") for name in _FIELDS.get((resource.group, resource.plural), ())},
+        strategy=lookup.of(resource),
         storage_version=resource.api_version,
         has_status="status" in subresources,
         opening=opening(resource.api_version),
@@ -218,7 +223,9 @@ _FIELDS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ),
     ("", "services"): ("spec.clusterIP", "spec.type"),
     ("", "events"): _EVENT_FIELDS,
-    ("events.k8s.io", "events"): ("regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "reason", "type"),
+    ("events.k8s.io", "events"): (
+        "regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "reason", "type",
+    ),
     ("", "replicationcontrollers"): ("status.replicas",),
     ("apps", "replicasets"): ("status.replicas",),
     ("batch", "jobs"): ("status.successful",),

@@ -6,6 +6,8 @@ speaks the API.
 
 from __future__ import annotations
 
+from typing import cast
+
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.server.authz import Attributes, Authorizer
@@ -14,9 +16,10 @@ from steelyard.kube.server.registry import Served
 
 
 def answer(served: Served, call: Call, authorizer: Authorizer, timestamp: str) -> Reply:
-    if not isinstance(call.body, dict):
+    given: object = call.body
+    if not isinstance(given, dict):
         raise errors.BadRequest(f"the object provided is unrecognized (must be of type {served.resource.kind})")
-    body = objects.mapping(call.body)
+    body = objects.mapping(cast(Object, given))
     kind = served.resource.kind
     if body.get("kind") not in (None, "", kind):
         raise errors.BadRequest(f"{body.get('kind')} cannot be handled as a {kind}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from steelyard.kube import errors, objects, selectors
+from steelyard.kube.builtin import tables
 from steelyard.kube.objects import Object
 from steelyard.kube.server import drafts, writing
 from steelyard.kube.server import options as parameters
@@ -17,6 +18,7 @@ from steelyard.kube.server.core import Core, view
 from steelyard.kube.server.registry import Scale, Served
 
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+_SCALE_SCHEMA = tables.schema("autoscaling", "v1", "Scale")
 _MAX_REPLICAS = 2**31 - 1
 
 
@@ -29,9 +31,10 @@ def get_scale(core: Core, served: Served, call: Call) -> Reply:
 
 async def update_scale(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.write_options(call.options, "UpdateOptions")
-    if not isinstance(call.body, dict):
+    given: object = call.body
+    if not isinstance(given, dict):
         raise errors.BadRequest("the object provided is unrecognized (must be of type Scale)")
-    return await _set(core, served, call, cast(Object, call.body), wanted)
+    return await _set(core, served, call, cast(Object, given), wanted)
 
 
 async def patch_scale(core: Core, served: Served, call: Call) -> Reply:
@@ -41,7 +44,10 @@ async def patch_scale(core: Core, served: Served, call: Call) -> Reply:
     if call.patch_type == "apply":
         spec = objects.mapping(objects.mapping(call.body).get("spec"))
         return await _set(core, served, call, {**current, "spec": spec}, wanted)
-    return await _set(core, served, call, writing.patched_object(served, call, current), wanted)
+    patched = writing.patched_object(_SCALE_SCHEMA, call, current, mergeable=True)
+    if not isinstance(patched, dict):
+        raise errors.BadRequest("the patch leaves something that is not an object")
+    return await _set(core, served, call, cast(Object, patched), wanted)
 
 
 async def _set(core: Core, served: Served, call: Call, scale: Object, wanted: parameters.WriteOptions) -> Reply:
@@ -71,7 +77,7 @@ async def _set(core: Core, served: Served, call: Call, scale: Object, wanted: pa
     own["resourceVersion"] = metadata.get("resourceVersion") or own["resourceVersion"]
     own["uid"] = metadata.get("uid") or own["uid"]
     _put(obj, paths.spec_replicas, replicas)
-    draft = drafts.Draft(obj)
+    draft = drafts.decode(served, obj, wanted)
     as_update = Call(
         "update", call.group, call.version, call.plural, call.user, call.namespace, call.name, "scale", call.options
     )

@@ -205,7 +205,7 @@ class WatchStream:
             return None
         if record is None:
             return WatchItem("DELETED", served, record=change.final or previous, encode=encode)
-        # To this watcher the object is gone: it gets the last state that it was told of, with the revision of the change.
+        # To this watcher the object is gone: it gets the last state it was told of, with the revision of the change.
         obj = view(previous, served)
         stamped = {**obj, "metadata": {**objects.metadata(obj), "resourceVersion": str(change.revision)}}
         return WatchItem("DELETED", served, obj=stamped, encode=encode)

@@ -8,28 +8,25 @@ nothing writes nothing.
 from __future__ import annotations
 
 import random
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from steelyard.kube import errors, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from steelyard.kube.schema.model import Schema
 from steelyard.kube.server import crds, deleting, drafts, reading
+from steelyard.kube.server import metadata as naming
 from steelyard.kube.server import options as parameters
+from steelyard.kube.server.addresses import Services
 from steelyard.kube.server.apply import apply
 from steelyard.kube.server.call import Call, Reply
-from steelyard.kube.server.core import Core, durable, unavailable, view
+from steelyard.kube.server.core import Core, durable, view
 from steelyard.kube.server.drafts import Draft
 from steelyard.kube.server.options import WriteOptions
 from steelyard.kube.server.patch import jsonpatch, mergepatch
 from steelyard.kube.server.registry import Served
-from steelyard.kube.store.errors import StoreError
 from steelyard.kube.store.record import Record
 
-_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Without vowels and look-alikes, so that no generated name spells a word."""
-_SUFFIX_LENGTH: Final = 5
-_LONGEST_PREFIX: Final = 63 - _SUFFIX_LENGTH
 _ATTEMPTS: Final = 8
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 
@@ -40,9 +37,7 @@ async def create(core: Core, served: Served, call: Call) -> Reply:
     return await insert(core, served, call, draft, wanted)
 
 
-async def insert(
-    core: Core, served: Served, call: Call, draft: Draft, wanted: WriteOptions, *, track: bool = True
-) -> Reply:
+async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: WriteOptions) -> Reply:
     resource = served.resource
     metadata: Object = draft.obj["metadata"]
     if call.name:
@@ -56,11 +51,10 @@ async def insert(
         raise errors.MethodNotAllowed(message, group=resource.group, kind=resource.plural)
     _generate_name(core, served, call.namespace, metadata)
     key = core.key(resource, call.namespace, str(metadata.get("name") or ""))
-    if core.store.head(key) is not None:
+    existing = core.store.head(key)
+    if existing is not None:
         raise errors.already_exists(resource.group_resource, metadata["name"])
-    obj = drafts.new(served, draft, wanted, core.timestamp(), track=track)
-    if resource == CUSTOM_RESOURCE_DEFINITIONS:
-        crds.establish(core, obj)
+    obj = drafts.new(served, draft, wanted, core.timestamp(), _finish(core, served))
     if wanted.dry_run:
         return _reply(core, served, obj, call, draft, 201)
     record = await durable(core.put(key, drafts.stored(served, obj), expect=0))
@@ -80,107 +74,93 @@ async def patch(core: Core, served: Served, call: Call) -> Reply:
     if call.patch_type == "apply":
         return await _apply(core, served, call, wanted)
     record = core.head(served.resource, call.namespace, call.name)
-    patched = patched_object(served, call, view(record, served))
-    draft = drafts.check(served, patched, wanted)
+    patched = patched_object(served.schema, call, view(record, served), mergeable=not served.custom)
+    draft = drafts.decode(served, patched, wanted)
     _check_identity(served, draft.obj, call)
     return await replace(core, served, call, record, draft, wanted)
 
 
-def patched_object(served: Served, call: Call, obj: Object) -> Object:
-    """A copy of the object with the patch applied."""
+def patched_object(schema: Schema, call: Call, obj: Object, *, mergeable: bool) -> Any:
+    """The object with the patch applied; it shares parts with both, so decode it before changing anything.
+
+    `mergeable` says that the kind has strategic merge patches: built-in ones do.
+    """
     match call.patch_type:
         case "json":
-            patched: Any = jsonpatch.apply(obj, call.body)
+            return jsonpatch.apply(obj, call.body)
         case "merge":
-            patched = mergepatch.apply(obj, call.body)
-        case "strategic" if not served.custom:
-            patched = mergepatch.apply(obj, call.body)
+            return mergepatch.apply(obj, call.body)
+        case "strategic" if mergeable:
+            return mergepatch.apply(obj, call.body)
         case _:
             raise errors.UnsupportedMediaType(
                 "the body of the request was in an unknown format - accepted media types include: "
                 "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
             )
-    if not isinstance(patched, dict):
-        raise errors.BadRequest("the patch leaves something that is not an object")
-    # It shares what the patch left alone with the stored object, and the rest with the caller.
-    return objects.copy(cast(Object, patched))
 
 
 async def replace(core: Core, served: Served, call: Call, record: Record, draft: Draft, wanted: WriteOptions) -> Reply:
     """Makes the draft the object's next state. The record must be the newest: nothing is awaited before the write."""
-    old = view(record, served)
     _check_preconditions(served, record, draft.obj)
-    obj = drafts.changed(served, old, draft, wanted, core.timestamp(), call.subresource)
-    return await store(core, served, call, record, draft, obj, wanted)
-
-
-async def store(
-    core: Core, served: Served, call: Call, record: Record, draft: Draft, obj: Object, wanted: WriteOptions
-) -> Reply:
-    if obj is view(record, served) or obj is record.object:
+    old = view(record, served)
+    finish = None if call.subresource else _finish(core, served)
+    obj = drafts.changed(served, old, draft, wanted, core.timestamp(), call.subresource, finish)
+    if obj is old:
         await core.settle(record)
         return _reply(core, served, record, call, draft)
     if wanted.dry_run:
         return _reply(core, served, obj, call, draft)
-    try:
-        write = deleting.replace(core, record, drafts.stored(served, obj))
-    except StoreError as error:
-        raise unavailable(error) from error
+    write = deleting.replace(core, record, drafts.stored(served, obj))
     return _reply(core, served, await durable(write), call, draft)
 
 
+def _finish(core: Core, served: Served) -> drafts.Finish | None:
+    """What makes an object of this kind depend on others: names of definitions, addresses of services."""
+    if served.custom:
+        return None
+    match served.resource.plural:
+        case "customresourcedefinitions":
+            return lambda obj: crds.establish(core, obj)
+        case "services":
+            return lambda obj: served.strategy.claim(obj, Services(core, objects.uid(obj)))
+        case _:
+            return None
+
+
 async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -> Reply:
-    applied = _applied_object(served, call)
-    record = core.store.head(core.key(served.resource, call.namespace, call.name))
-    if record is None and call.subresource:
-        raise errors.not_found(served.group_resource, call.name)
-    live = view(record, served) if record is not None else None
-    if objects.uid(applied) and live is None:
-        raise errors.conflict(
-            served.group_resource, call.name, "uid mismatch: the provided object specified uid, but no object exists"
-        )
-    checked = drafts.check(served, applied, wanted)
-    now = core.timestamp()
-    merged = apply.apply(
-        served.schema,
-        live,
-        checked.obj,
-        manager=wanted.manager,
-        force=wanted.force,
-        api_version=served.resource.api_version,
-        now=now,
-        subresource=call.subresource,
-        ignored=apply.reset_fields(call.subresource, has_status=served.has_status),
-    )
-    draft = Draft(objects.copy(merged), checked.warnings)
-    if record is None or live is None:
-        return await insert(core, served, call, draft, wanted, track=False)
-    _check_preconditions(served, record, checked.obj)
-    obj = live if merged is live else drafts.changed(served, live, draft, wanted, now, call.subresource, track=False)
-    return await store(core, served, call, record, draft, obj, wanted)
-
-
-def _applied_object(served: Served, call: Call) -> Object:
-    if not isinstance(call.body, dict):
-        raise errors.BadRequest("error decoding the applied configuration: it is not a JSON object")
-    applied = objects.copy(cast(Object, call.body))
-    metadata = applied.get("metadata")
-    if not isinstance(metadata, dict):
-        metadata = applied["metadata"] = {}
-    metadata = cast(Object, metadata)
+    applied = drafts.decode(served, call.body, wanted)
+    metadata: Object = applied.obj["metadata"]
     if metadata.get("managedFields"):
         raise errors.BadRequest("metadata.managedFields must be nil")
     metadata.setdefault("name", call.name)
-    if metadata["name"] != call.name:
-        raise errors.BadRequest(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL ({call.name})"
-        )
-    return applied
-
-
-def generated_name(prefix: str) -> str:
-    suffix = "".join(random.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))  # noqa: S311 names are no secret
-    return prefix[:_LONGEST_PREFIX] + suffix
+    _check_identity(served, applied.obj, call)
+    record = core.store.head(core.key(served.resource, call.namespace, call.name))
+    if record is None and call.subresource:
+        raise errors.not_found(served.group_resource, call.name)
+    if record is None and metadata.get("uid"):
+        message = f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
+        raise errors.conflict(served.group_resource, call.name, message)
+    if record is not None:
+        _check_preconditions(served, record, applied.obj)
+    live = view(record, served) if record is not None else None
+    merged = apply.apply(
+        served.schema,
+        live,
+        applied.obj,
+        manager=wanted.manager,
+        force=wanted.force,
+        api_version=served.resource.api_version,
+        now=core.timestamp(),
+        subresource=call.subresource,
+        ignored=apply.reset_fields(call.subresource, has_status=served.has_status),
+    )
+    draft = Draft(objects.copy(merged), applied.warnings, is_tracked=True)
+    if record is None:
+        return await insert(core, served, call, draft, wanted)
+    if merged is live:
+        await core.settle(record)
+        return _reply(core, served, record, call, draft)
+    return await replace(core, served, call, record, draft, wanted)
 
 
 def _generate_name(core: Core, served: Served, namespace: str, metadata: Object) -> None:
@@ -188,7 +168,8 @@ def _generate_name(core: Core, served: Served, namespace: str, metadata: Object)
     if metadata.get("name") or not prefix:
         return
     for _ in range(_ATTEMPTS):
-        metadata["name"] = generated_name(str(prefix))
+        suffix = "".join(random.choices(naming.SUFFIX_ALPHABET, k=naming.SUFFIX_LENGTH))  # noqa: S311 no secret
+        metadata["name"] = naming.generate_name(str(prefix), suffix)
         if core.store.head(core.key(served.resource, namespace, metadata["name"])) is None:
             return
 
