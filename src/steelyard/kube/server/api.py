@@ -14,14 +14,15 @@ from typing import Final
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
-from steelyard.kube.server import ages, authz, deleting, reading, reviews, subresources, writing
+from steelyard.kube.server import ages, authz, deleting, discovery, openapi, reading, reviews, subresources, writing
 from steelyard.kube.server.background import Background
 from steelyard.kube.server.call import Call, Reply, User
 from steelyard.kube.server.core import Core, unavailable
 from steelyard.kube.server.crds import Definitions
-from steelyard.kube.server.discovery import Discovery, Document
+from steelyard.kube.server.discovery import Discovery
 from steelyard.kube.server.garbage import Garbage
 from steelyard.kube.server.namespaces import SYSTEM, Namespaces
+from steelyard.kube.server.openapi import OpenApi
 from steelyard.kube.server.registry import Registry, Served
 from steelyard.kube.server.watching import WatchStream
 from steelyard.kube.store.errors import StoreError
@@ -34,7 +35,7 @@ _SERVER: Final = User("system:apiserver", ("system:masters",))
 class Api:
     """Make one with `await Api.start(store)`; end it with `await api.close()`, which leaves the store open."""
 
-    __slots__ = ("_authorizer", "_background", "_core", "_definitions", "discovery", "name")
+    __slots__ = ("_authorizer", "_background", "_core", "_definitions", "_openapi", "discovery", "name")
 
     def __init__(self, core: Core, authorizer: authz.Authorizer, name: str) -> None:
         self.name = name
@@ -45,6 +46,7 @@ class Api:
         concerns = (self._definitions, Namespaces(core), Garbage(core))
         self._background = Background(core.store, f"{core.space}/", concerns)
         self.discovery = Discovery(core.registry)
+        self._openapi = OpenApi(core.registry)
 
     @staticmethod
     async def start(
@@ -136,9 +138,9 @@ class Api:
         except StoreError as error:
             raise unavailable(error) from error
 
-    def document(self, path: str, accept: str) -> Document | None:
+    def document(self, path: str, accept: str) -> discovery.Document | openapi.Document | None:
         """Discovery and OpenAPI; None for a path that is neither."""
-        return self.discovery.document(path, accept)
+        return self.discovery.document(path, accept) or self._openapi.document(path, accept)
 
     async def close(self) -> None:
         """Ends the watches; the store stays open."""

@@ -23,7 +23,7 @@ from steelyard.kube.server.call import Call, Reply
 from steelyard.kube.server.core import Core, durable, view
 from steelyard.kube.server.drafts import Draft
 from steelyard.kube.server.options import WriteOptions
-from steelyard.kube.server.patch import jsonpatch, mergepatch
+from steelyard.kube.server.patch import jsonpatch, mergepatch, strategic
 from steelyard.kube.server.registry import Served
 from steelyard.kube.store.record import Record
 
@@ -91,7 +91,7 @@ def patched_object(schema: Schema, call: Call, obj: Object, *, mergeable: bool) 
         case "merge":
             return mergepatch.apply(obj, call.body)
         case "strategic" if mergeable:
-            return mergepatch.apply(obj, call.body)
+            return strategic.apply(schema, obj, call.body)
         case _:
             raise errors.UnsupportedMediaType(
                 "the body of the request was in an unknown format - accepted media types include: "
