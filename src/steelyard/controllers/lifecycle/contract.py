@@ -151,7 +151,7 @@ def clone(
     """The object that a template describes, under a new name; ownership is the caller's to add."""
     inner = objects.mapping(objects.at(template, "spec", "template"))
     metadata = objects.mapping(inner.get("metadata"))
-    return {
+    made: Object = {
         "apiVersion": template["apiVersion"],
         "kind": reference.kind.removesuffix(TEMPLATE_SUFFIX),
         "metadata": {
@@ -165,5 +165,7 @@ def clone(
                 names.CLONED_FROM_KIND_ANNOTATION: reference.group_kind,
             },
         },
-        "spec": objects.mapping(inner.get("spec")),
     }
+    if inner.get("spec"):
+        made["spec"] = inner["spec"]
+    return made

@@ -54,8 +54,9 @@ def machine(control_plane: Object, cluster: Object, suffix: str, failure_domain:
 def config(control_plane: Object, cluster: Object, name: str, *, initializes: bool) -> Object:
     """The first machine's config has no join part, the others' no init part."""
     left_out = "joinConfiguration" if initializes else "initConfiguration"
-    spec = objects.mapping(objects.at(control_plane, "spec", "kubeadmConfigSpec"))
-    return {
+    whole = objects.mapping(objects.at(control_plane, "spec", "kubeadmConfigSpec"))
+    spec = {field: value for field, value in whole.items() if field != left_out}
+    made: Object = {
         "apiVersion": capi.KUBEADM_CONFIGS.api_version,
         "kind": capi.KUBEADM_CONFIGS.kind,
         "metadata": {
@@ -64,8 +65,10 @@ def config(control_plane: Object, cluster: Object, name: str, *, initializes: bo
             "labels": labels_of(control_plane, cluster),
             "annotations": annotations_of(control_plane),
         },
-        "spec": {field: value for field, value in spec.items() if field != left_out},
     }
+    if spec:
+        made["spec"] = spec
+    return made
 
 
 def labels_of(control_plane: Object, cluster: Object) -> dict[str, str]:

@@ -199,7 +199,8 @@ class MachineReconciler:
         return verdicts.false(status.UP_TO_DATE, "NotUpToDate", "\n".join(f"* {message}" for message in messages))
 
     async def _components(self, machine: Object, observed: Observed, connection: Connection | None) -> list[Verdict]:
-        if not is_control_plane_machine(machine):
+        is_unknown_for_now = not observed.is_connected and bool(objects.at(machine, "status", "nodeRef", "name"))
+        if not is_control_plane_machine(machine) or (is_unknown_for_now and not objects.is_being_deleted(machine)):
             return []
         pods: list[Object] = []
         if connection is not None and observed.node is not None and not objects.is_being_deleted(machine):

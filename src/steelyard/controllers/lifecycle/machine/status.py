@@ -32,7 +32,7 @@ class Observed:
     infrastructure: Object | None = None
     node: Object | None = None
     is_connected: bool = False
-    """Whether the workload cluster's Nodes are known."""
+    """Whether the workload cluster's Nodes are known. Until they are (after a restart), what was known last stands."""
     deleting_reason: str = "Deleting"
     deleting_message: str = "Deletion started"
     up_to_date: Verdict | None = None
@@ -116,6 +116,10 @@ def _infrastructure(machine: Object, infrastructure: Object | None) -> Verdict:
 def _node(machine: Object, observed: Observed) -> list[Verdict]:
     if observed.node is not None:
         return [nodes.readiness(observed.node), nodes.health(observed.node)]
+    if not observed.is_connected and not objects.is_being_deleted(machine):
+        known = [verdicts.find(machine, type_) for type_ in (nodes.NODE_READY, nodes.NODE_HEALTHY)]
+        if objects.at(machine, "status", "nodeRef", "name") and all(known):
+            return [verdict for verdict in known if verdict is not None]
     status, reason, message = _without_node(machine, observed)
     return [Verdict(type_, status, reason, message) for type_ in (nodes.NODE_READY, nodes.NODE_HEALTHY)]
 
