@@ -47,13 +47,15 @@ class Stage:
     def __init__(self, store: Store, client: Client, platform: Platform) -> None:
         self.store = store
         self.client = client
+        self.client_of_controller = client
+        """The controller's may be another one, which fails where the test wants it to."""
         self.platform = platform
         self.manager = Manager(client)
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Also after `crash`: a new manager with new caches, as a new process would have."""
-        self.manager = Manager(self.client)
+        self.manager = Manager(self.client_of_controller)
         self.manager.add(controller.controller(self.manager, self.platform))
         self._running = asyncio.create_task(self.manager.run())
         await self.manager.ready.wait()
