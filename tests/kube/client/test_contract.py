@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from steelyard.kube import errors, objects, pki
-from steelyard.kube.client import kubeconfig
-from steelyard.kube.client.http import HttpClient
+from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client, WatchEvent
-from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import (
     CONFIG_MAPS,
@@ -29,43 +24,11 @@ from steelyard.kube.resources import (
 )
 from steelyard.kube.runtime import finalizers, patching
 from steelyard.kube.runtime.events import Recorder
-from steelyard.kube.server import http
 from steelyard.kube.server.api import Api
-from steelyard.kube.server.authn import TokensAndCertificates
-from steelyard.kube.server.call import SYSTEM_MASTERS
-from steelyard.kube.server.tls import ServingTls
 from steelyard.kube.store.store import Store
+from tests.kube.client import transports
 
-NOW = datetime.datetime.now(datetime.UTC)
-AUTHORITY = pki.new_authority("test", now=NOW)
-SERVING = pki.issue_serving(AUTHORITY, "kube-apiserver", ["127.0.0.1", "localhost"], now=NOW)
-ADMIN = pki.issue_client(AUTHORITY, "admin", [SYSTEM_MASTERS], now=NOW)
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
-
-
-@asynccontextmanager
-async def local(api: Api) -> AsyncGenerator[Client]:
-    yield LocalClient(api)
-
-
-@asynccontextmanager
-async def over_https(api: Api) -> AsyncGenerator[Client]:
-    listener = await http.listen(
-        api, "127.0.0.1", 0, tls=ServingTls(SERVING, AUTHORITY.certificate), authenticator=TokensAndCertificates()
-    )
-    config = kubeconfig.build(
-        "test",
-        f"https://127.0.0.1:{listener.port}",
-        certificate_authority=AUTHORITY.certificate,
-        client_certificate=ADMIN.certificate,
-        client_key=ADMIN.key,
-    )
-    client = HttpClient.from_kubeconfig(config.to_yaml())
-    try:
-        yield client
-    finally:
-        await client.close()
-        await listener.close()
 
 
 @pytest.fixture
@@ -82,7 +45,7 @@ async def api(store: Store) -> AsyncIterator[Api]:
     await api.close()
 
 
-@pytest.fixture(params=[local, over_https], ids=["local", "https"])
+@pytest.fixture(params=[transports.local, transports.over_https], ids=["local", "https"])
 async def client(request: pytest.FixtureRequest, api: Api) -> AsyncIterator[Client]:
     async with request.param(api) as client:
         yield client

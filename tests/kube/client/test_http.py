@@ -303,8 +303,34 @@ async def test_watch_that_is_cut_off_is_a_failure_and_one_that_falls_silent_ends
         assert len(await collected(client)) == 1
 
 
-async def test_closed_and_idle_client_leaves_no_connection_and_no_timer() -> None:
+async def test_closed_client_can_be_used_again() -> None:
     async with answering(Seen()) as client:
         await client.get(NODES, "a")
         await client.close()
-        await client.get(NODES, "a")
+        assert await client.get(NODES, "a")
+
+
+async def test_many_requests_at_once_share_few_connections_and_watches_do_not_count() -> None:
+    active = most = 0
+    connections: set[int] = set()
+
+    async def handler(request: web.BaseRequest) -> web.StreamResponse:
+        nonlocal active, most
+        if "watch" in request.query:
+            return await stream_of(hang=True)(request)
+        connections.add(id(request.transport))
+        active += 1
+        most = max(most, active)
+        await asyncio.sleep(0.01)
+        active -= 1
+        return web.json_response({})
+
+    async with answering(handler) as client:
+        watching = [asyncio.create_task(collected(client)) for _ in range(20)]
+        await asyncio.sleep(0.05)
+        await asyncio.gather(*(client.get(NODES, "a") for _ in range(60)))
+        for task in watching:
+            task.cancel()
+        await asyncio.wait(watching)
+    assert most <= 16
+    assert len(connections) <= 16

@@ -38,7 +38,7 @@ _TOKEN_SECONDS: Final = 60.0
 _TRIES: Final = 3
 _LONGEST_WAIT: Final = 10.0
 
-_REQUEST = aiohttp.ClientTimeout(total=TOTAL_SECONDS, sock_connect=CONNECT_SECONDS)
+_REQUEST = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
 WATCH = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=WATCH_SILENCE_SECONDS)
 
 _PATCHES: Final[Mapping[PatchKind, str]] = {
@@ -231,7 +231,7 @@ class HttpClient:
         server = self.connection.server
         for attempt in range(1, _TRIES + 1):
             try:
-                async with self._slots, asyncio.timeout(TOTAL_SECONDS):
+                async with asyncio.timeout(TOTAL_SECONDS), self._slots:
                     response = await self._send(
                         method, path, query, data=data, content_type=content_type, accept=accept, timeout=_REQUEST
                     )
