@@ -24,7 +24,7 @@ _PATCH_TYPES: Final[dict[str, PatchType]] = {
     "application/apply-patch+yaml": "apply",
 }
 _OBJECT_TYPES: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
-_MAX_YAML_NODES: Final = 500_000
+_MAX_YAML_NODES: Final = 200_000
 _MAX_YAML_DEPTH: Final = 200
 
 

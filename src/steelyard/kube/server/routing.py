@@ -62,6 +62,8 @@ def route(method: str, path: str, options: dict[str, str]) -> Route | None:
         return None
     version = parts[start - 1]
     rest = parts[start:]
+    if "" in rest:
+        raise not_found()
     legacy_watch = rest[0] == "watch" and len(rest) > 1
     if legacy_watch:
         rest = rest[1:]
@@ -69,7 +71,7 @@ def route(method: str, path: str, options: dict[str, str]) -> Route | None:
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         namespace = rest[1]
         rest = rest[2:]
-    if len(rest) > 3 or "" in rest:
+    if len(rest) > 3:
         raise not_found()
     plural, name, subresource = (*rest, "", "")[:3]
     if legacy_watch:

@@ -1,0 +1,378 @@
+"""The API over HTTPS, spoken to by an ordinary client."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+import pytest
+import yaml
+
+from steelyard.kube import pki
+from steelyard.kube.server import bodies
+from steelyard.kube.server.api import Api
+from steelyard.kube.server.application import Document, WatchStream
+from steelyard.kube.server.call import SYSTEM_MASTERS, Call, Reply
+from steelyard.kube.store.store import Store
+
+from . import serving
+from .serving import Site, served
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    store = await Store.open(tmp_path / "store.db", fsync=False)
+    api = await Api.start(store)
+    async with served(api) as site:
+        yield site
+    await api.close()
+    await store.close()
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+class Backend:
+    """Answers with what a test puts in."""
+
+    def __init__(self, reply: Reply | Exception) -> None:
+        self.reply = reply
+        self.called = asyncio.Event()
+        self.wait: asyncio.Event | None = None
+
+    async def call(self, call: Call) -> Reply:
+        self.called.set()
+        if self.wait is not None:
+            await self.wait.wait()
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+    async def watch(self, call: Call) -> WatchStream:
+        raise NotImplementedError
+
+    def document(self, path: str, accept: str) -> Document | None:
+        return None
+
+
+async def test_an_object_goes_through_its_life(site: Site) -> None:
+    created = await site.request("POST", CONFIG_MAPS, config_map("a", key="1"))
+    assert created.code == 201
+    assert created.headers["Content-Type"] == "application/json"
+    assert created.json()["metadata"]["resourceVersion"]
+    changed = await site.request(
+        "PATCH", f"{CONFIG_MAPS}/a", {"data": {"key": "2"}}, headers={"Content-Type": "application/merge-patch+json"}
+    )
+    assert (changed.code, changed.json()["data"]) == (200, {"key": "2"})
+    listed = await site.request("GET", f"{CONFIG_MAPS}?limit=1")
+    assert [item["metadata"]["name"] for item in listed.json()["items"]] == ["a"]
+    assert (await site.request("DELETE", f"{CONFIG_MAPS}/a")).code == 200
+    gone = await site.request("GET", f"{CONFIG_MAPS}/a")
+    assert gone.code == 404
+    assert gone.json() == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": 'configmaps "a" not found',
+        "reason": "NotFound",
+        "details": {"name": "a", "kind": "configmaps"},
+        "code": 404,
+    }
+
+
+async def test_an_object_may_come_as_yaml_and_leave_as_yaml(site: Site) -> None:
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {when: '2024-01-01'}\n"
+    yaml_both_ways = {"Content-Type": "application/yaml", "Accept": "application/yaml"}
+    created = await site.request("POST", CONFIG_MAPS, body, headers=yaml_both_ways)
+    assert created.code == 201, created.body
+    assert created.headers["Content-Type"] == "application/yaml"
+    assert yaml.safe_load(created.body)["data"] == {"when": "2024-01-01"}
+
+
+async def test_a_table_is_served_to_those_who_print(site: Site) -> None:
+    await site.request("POST", CONFIG_MAPS, config_map("a"))
+    table = (await site.request("GET", CONFIG_MAPS, headers={"Accept": TABLE})).json()
+    assert table["kind"] == "Table"
+    assert table["rows"][0]["cells"][0] == "a"
+
+
+async def test_who_names_no_field_manager_is_known_by_the_program(site: Site) -> None:
+    created = await site.request(
+        "POST", CONFIG_MAPS, config_map("a", k="v"), headers={"User-Agent": "kubectl/v1.34 (x)"}
+    )
+    assert created.json()["metadata"]["managedFields"][0]["manager"] == "kubectl"
+
+
+async def test_head_is_get_without_the_body(site: Site) -> None:
+    answer = await site.request("HEAD", "/api/v1/namespaces/default")
+    assert (answer.code, answer.body) == (200, b"")
+    assert int(answer.headers["Content-Length"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "headers", "code", "reason"),
+    [
+        pytest.param("GET", "/nothing/here", None, {}, 404, "NotFound", id="unknown path"),
+        pytest.param("GET", "/apis/none.io/v1/things", None, {}, 404, "NotFound", id="unknown group"),
+        pytest.param("GET", "/apis/none.io/v1", None, {}, 404, "NotFound", id="unknown group's discovery"),
+        pytest.param("PUT", CONFIG_MAPS, b"{}", {}, 405, "MethodNotAllowed", id="method on a collection"),
+        pytest.param("POST", "/healthz", None, {}, 405, "MethodNotAllowed", id="method on health"),
+        pytest.param("POST", CONFIG_MAPS, b"{", {}, 400, "BadRequest", id="malformed JSON"),
+        pytest.param("POST", CONFIG_MAPS, b"\xff", {}, 400, "BadRequest", id="not UTF-8"),
+        pytest.param("GET", CONFIG_MAPS, None, {"Accept": "text/html"}, 406, "NotAcceptable", id="Accept"),
+        pytest.param(
+            "POST", CONFIG_MAPS, b"{}", {"Content-Type": "text/plain"}, 415, "UnsupportedMediaType", id="Content-Type"
+        ),
+        pytest.param(
+            "POST", CONFIG_MAPS, b" " * (bodies.MAX_BYTES + 1), {}, 413, "RequestEntityTooLarge", id="too large"
+        ),
+        pytest.param("GET", f"{CONFIG_MAPS}?watch=1&resourceVersion=x", None, {}, 400, "BadRequest", id="watch"),
+    ],
+)  # fmt: skip
+async def test_whatever_is_wrong_is_answered_with_a_status(
+    site: Site, method: str, path: str, body: bytes | None, headers: dict[str, str], code: int, reason: str
+) -> None:
+    answer = await site.request(method, path, body, headers=headers)
+    status = answer.json()
+    assert (answer.code, status["code"], status["reason"]) == (code, code, reason)
+    assert status["kind"] == "Status"
+    assert status["message"]
+
+
+async def test_a_body_of_unknown_length_is_cut_off_at_the_limit(site: Site) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(64):
+            yield b"x" * 65536
+
+    async with site.session.post(
+        site.url(CONFIG_MAPS), data=endless(), headers=site.headers, ssl=serving.client_context()
+    ) as response:
+        assert response.status == 413
+
+
+async def test_an_unexpected_error_is_logged_and_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    async with served(Backend(RuntimeError("inner detail"))) as site:
+        with caplog.at_level(logging.ERROR):
+            answer = await site.request("GET", CONFIG_MAPS)
+    assert answer.code == 500
+    assert b"inner detail" not in answer.body
+    assert "inner detail" in caplog.text
+
+
+async def test_warnings_reach_the_client(site: Site) -> None:
+    backend = Backend(Reply(200, {"kind": "X"}, warnings=('say "no"\nto this', "é")))
+    async with served(backend) as site:
+        reader, writer = await site.connect()
+        writer.write(b"GET /api/v1/pods HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+    assert b'warning: 299 - "say \\"no\\" to this"\r\n' in head
+    assert 'warning: 299 - "é"\r\n'.encode() in head
+
+
+async def test_large_answers_are_compressed_for_those_who_can_read_them() -> None:
+    body = b'{"text":"' + b"x" * 200_000 + b'"}'
+    async with served(Backend(Reply(200, raw=body))) as site:
+        answer = await site.request("GET", CONFIG_MAPS, headers={"Accept-Encoding": "gzip"})
+        assert answer.headers["Content-Encoding"] == "gzip"
+        assert len(answer.body) < 10_000
+        assert gzip.decompress(answer.body) == body
+        plain = await site.request("GET", CONFIG_MAPS, headers={"Accept-Encoding": "identity"})
+        assert plain.body == body
+
+
+class TestWhoCalls:
+    async def test_a_wrong_token_is_refused(self, site: Site) -> None:
+        answer = await site.request("GET", "/version", token="wrong")
+        assert (answer.code, answer.json()["reason"], answer.json()["message"]) == (401, "Unauthorized", "Unauthorized")
+
+    async def test_without_credentials_only_health_and_version_are_open(self, site: Site) -> None:
+        for path in ("/healthz", "/livez", "/readyz", "/version"):
+            assert (await site.request("GET", path, token=None)).code == 200
+        for path in ("/api", "/metrics", CONFIG_MAPS):
+            answer = await site.request("GET", path, token=None)
+            assert answer.code == 403
+            assert 'User "system:anonymous" cannot' in answer.json()["message"]
+
+    async def test_a_user_without_rights_may_discover_and_nothing_else(self, site: Site) -> None:
+        assert (await site.request("GET", "/apis", token=serving.JANE_TOKEN)).code == 200
+        answer = await site.request("GET", CONFIG_MAPS, token=serving.JANE_TOKEN)
+        assert answer.code == 403
+        assert answer.json()["message"] == (
+            'configmaps is forbidden: User "jane" cannot list resource "configmaps" in API group ""'
+            ' in the namespace "default"'
+        )
+        assert (await site.request("POST", CONFIG_MAPS, b"{", token=serving.JANE_TOKEN)).code == 403
+
+    async def test_a_client_certificate_names_user_and_groups(self, site: Site) -> None:
+        admin = pki.issue_client(serving.AUTHORITY, "root", [SYSTEM_MASTERS], now=serving.NOW)
+        assert (await site.request("GET", CONFIG_MAPS, token=None, certificate=admin)).code == 200
+        other = pki.issue_client(serving.AUTHORITY, "joe", now=serving.NOW)
+        answer = await site.request("GET", CONFIG_MAPS, token=None, certificate=other)
+        assert answer.code == 403
+        assert 'User "joe"' in answer.json()["message"]
+
+    async def test_a_certificate_of_another_authority_or_time_does_not_connect(self, site: Site) -> None:
+        stranger = pki.new_authority("stranger", now=serving.NOW)
+        foreign = pki.issue_client(stranger, "root", [SYSTEM_MASTERS], now=serving.NOW)
+        for certificate in (foreign, serving.expired_client()):
+            with pytest.raises((aiohttp.ClientError, ConnectionError)):
+                await site.request("GET", CONFIG_MAPS, token=None, certificate=certificate)
+
+
+class TestPathsThatAreNoResources:
+    async def test_health(self, site: Site) -> None:
+        assert (await site.request("GET", "/readyz")).body == b"ok"
+        assert (await site.request("GET", "/livez/ping")).body == b"ok"
+        assert (await site.request("GET", "/livez/unknown")).code == 404
+        verbose = await site.request("GET", "/healthz?verbose")
+        assert verbose.body == b"[+]ping ok\nhealthz check passed\n"
+
+    async def test_health_names_what_failed(self) -> None:
+        async with served(Backend(Reply(200)), checks={"store": lambda: "disk full"}) as site:
+            answer = await site.request("GET", "/readyz")
+        assert answer.code == 500
+        assert answer.body == b"[+]ping ok\n[-]store failed: disk full\nreadyz check failed\n"
+
+    async def test_version(self) -> None:
+        async with served(Backend(Reply(200)), version="v1.33.7") as site:
+            found = (await site.request("GET", "/version")).json()
+        assert (found["major"], found["minor"], found["gitVersion"]) == ("1", "33", "v1.33.7")
+
+    async def test_discovery_is_not_sent_again_to_those_who_have_it(self, site: Site) -> None:
+        first = await site.request("GET", "/apis")
+        assert first.json()["kind"] == "APIGroupList"
+        again = await site.request("GET", "/apis", headers={"If-None-Match": first.headers["ETag"]})
+        assert (again.code, again.body) == (304, b"")
+
+    async def test_metrics_count_requests_by_what_they_asked_for(self, site: Site) -> None:
+        await site.request("GET", "/api/v1/namespaces/default")
+        await site.request("GET", "/api/v1/namespaces/default")
+        await site.request("GET", "/apis/made.up/v1/names")
+        text = (await site.request("GET", "/metrics")).body.decode()
+        asked = 'apiserver_request_total{code="200",group="",resource="namespaces",verb="GET",version="v1"} 2.0'
+        labels = 'le="+Inf",resource="namespaces",verb="GET",version="v1"'
+        assert asked in text
+        assert f'apiserver_request_duration_seconds_bucket{{group="",{labels}}} 2.0' in text
+        assert "made.up" not in text
+
+
+class TestWatch:
+    async def test_events_are_lines_as_they_happen(self, site: Site) -> None:
+        async with site.session.get(
+            site.url(f"{CONFIG_MAPS}?watch=true"), headers=site.headers, ssl=serving.client_context()
+        ) as response:
+            assert response.headers["Transfer-Encoding"] == "chunked"
+            await site.request("POST", CONFIG_MAPS, config_map("a"))
+            await site.request("DELETE", f"{CONFIG_MAPS}/a")
+            seen: list[tuple[str, str]] = []
+            async with asyncio.timeout(10):
+                while len(seen) < 2:
+                    event = orjson.loads(await response.content.readline())
+                    seen.append((event["type"], event["object"]["metadata"]["name"]))
+        assert seen == [("ADDED", "a"), ("DELETED", "a")]
+
+    async def test_it_ends_when_the_client_said(self, site: Site) -> None:
+        async with asyncio.timeout(10):
+            answer = await site.request("GET", f"{CONFIG_MAPS}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true")
+        assert answer.code == 200
+        assert [orjson.loads(line)["type"] for line in answer.body.splitlines()][-1:] == ["BOOKMARK"]
+
+    async def test_an_error_on_the_way_is_the_last_event(self) -> None:
+        class Broken(Backend):
+            async def watch(self, call: Call) -> WatchStream:
+                return Stream()
+
+        class Stream:
+            async def batch(self) -> list[Any]:
+                raise RuntimeError("inner detail")
+
+            def close(self) -> None: ...
+
+        async with served(Broken(Reply(200))) as site:
+            answer = await site.request("GET", f"{CONFIG_MAPS}?watch=true")
+        event = orjson.loads(answer.body)
+        assert (event["type"], event["object"]["code"]) == ("ERROR", 500)
+
+    async def test_a_client_that_leaves_ends_its_watch(self) -> None:
+        closed = asyncio.Event()
+
+        class Stream:
+            async def batch(self) -> list[Any]:
+                await closed.wait()
+                return []
+
+            def close(self) -> None:
+                closed.set()
+
+        class Watched(Backend):
+            async def watch(self, call: Call) -> WatchStream:
+                return Stream()
+
+        async with served(Watched(Reply(200))) as site:
+            reader, writer = await site.connect()
+            writer.write(b"GET /api/v1/pods?watch=1 HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n\r\n")
+            await reader.readuntil(b"\r\n\r\n")
+            assert not closed.is_set()
+            writer.transport.abort()
+            async with asyncio.timeout(10):
+                await closed.wait()
+
+
+class TestConnections:
+    REQUEST = b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n"
+
+    async def test_several_requests_may_be_sent_ahead(self, site: Site) -> None:
+        reader, writer = await site.connect()
+        writer.write(self.REQUEST * 3)
+        for _ in range(3):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            assert orjson.loads(await reader.readexactly(length))["major"] == "1"
+        writer.close()
+
+    async def test_something_that_is_not_http_is_refused(self, site: Site) -> None:
+        reader, writer = await site.connect()
+        writer.write(b"\x00\x01\x02 nonsense\r\n\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
+        writer.close()
+
+    async def test_closing_lets_requests_in_flight_finish_and_accepts_no_more(self) -> None:
+        backend = Backend(Reply(200, {"kind": "Late"}))
+        backend.wait = asyncio.Event()
+        async with served(backend) as site:
+            idle_reader, idle_writer = await site.connect()
+            request = asyncio.create_task(site.request("GET", CONFIG_MAPS))
+            async with asyncio.timeout(10):
+                await backend.called.wait()
+            closing = asyncio.create_task(site.listener.close())
+            await asyncio.sleep(0.05)
+            with pytest.raises(OSError):
+                await site.connect()
+            assert await idle_reader.read() == b"", "an idle connection is closed at once"
+            idle_writer.close()
+            backend.wait.set()
+            assert (await request).json() == {"kind": "Late"}
+            await closing
+
+    async def test_closing_does_not_wait_for_ever(self) -> None:
+        backend = Backend(Reply(200))
+        backend.wait = asyncio.Event()
+        async with served(backend) as site:
+            request = asyncio.create_task(site.request("GET", CONFIG_MAPS))
+            async with asyncio.timeout(10):
+                await backend.called.wait()
+                await site.listener.close(deadline=0.05)
+            with pytest.raises(aiohttp.ClientError):
+                await request
