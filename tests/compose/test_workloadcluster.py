@@ -244,7 +244,7 @@ def machine(name: str, *, ready: bool = False, phase: str = "Provisioning", dele
         pytest.param([], "waiting for machines", id="none yet"),
         pytest.param([machine("a")], "waiting for machine a", id="one"),
         pytest.param(
-            [machine("b"), machine("a"), machine("c", ready=True)], "waiting for machine a and 1 more", id="two"
+            [machine("b"), machine("a"), machine("c", ready=True)], "waiting for machine a", id="first of two"
         ),
         pytest.param(
             [machine("a", ready=True, deleting=True)], "waiting for the removal of machine a", id="one is leaving"

@@ -15,8 +15,10 @@ def covers(have: Any, want: Any) -> bool:
     True
     """
     if isinstance(want, dict):
-        wanted = cast(Object, want)
-        return isinstance(have, dict) and all(covers(objects.at(have, key), value) for key, value in wanted.items())
+        if not isinstance(have, dict):
+            return False
+        fields = cast(Object, have)
+        return all(covers(fields.get(key), value) for key, value in cast(Object, want).items())
     if isinstance(want, list):
         items = cast("list[Any]", want)
         if not all(isinstance(each, dict) for each in items):

@@ -120,16 +120,12 @@ def _waiting_for_machines(machines: Sequence[Object]) -> str:
     coming = objects.by_name(
         machine for machine in machines if not is_machine_ready(machine) and not objects.is_being_deleted(machine)
     )
+    # One is named and the rest left to the counts: each change of the words is a write.
     if coming:
-        return f"waiting for {_named(coming)}"
+        return f"waiting for machine {objects.name(coming[0])}"
     if leaving:
-        return f"waiting for the removal of {_named(leaving)}"
+        return f"waiting for the removal of machine {objects.name(leaving[0])}"
     return "waiting for machines"
-
-
-def _named(machines: Sequence[Object]) -> str:
-    more = f" and {len(machines) - 1} more" if len(machines) > 1 else ""
-    return f"machine {objects.name(machines[0])}{more}"
 
 
 def _because(obj: Object, condition: str = "Ready") -> str:
