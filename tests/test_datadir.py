@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,8 +23,8 @@ def test_the_directory_is_for_its_owner_only(directory: DataDir) -> None:
 
 def test_a_second_platform_is_told_who_is_there(directory: DataDir) -> None:
     claimed = Claimed(directory)
-    claimed.describe(Instance(4711, "https://127.0.0.1:7443", "2026-01-01T00:00:00Z", "0.1.0"))
-    with pytest.raises(AlreadyRunning, match=r"process 4711 at https://127.0.0.1:7443"):
+    claimed.describe(Instance(os.getpid(), "https://127.0.0.1:7443", "2026-01-01T00:00:00Z", "0.1.0"))
+    with pytest.raises(AlreadyRunning, match=rf"process {os.getpid()} at https://127.0.0.1:7443"):
         Claimed(directory)
     claimed.release()
 
@@ -36,6 +38,17 @@ def test_a_released_directory_can_be_claimed_again(directory: DataDir) -> None:
 def test_what_a_dead_platform_left_does_not_count_as_running(directory: DataDir) -> None:
     directory.pid_file.write_text('{"pid": 1, "url": "https://127.0.0.1:1", "started": "", "version": ""}')
     assert directory.running() is None
+
+
+def test_a_starting_platform_is_not_taken_for_the_killed_one_before_it(directory: DataDir) -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    claimed = Claimed(directory)
+    claimed.describe(Instance(dead.pid, "https://127.0.0.1:1", "", "0.1.0"))
+    running = directory.running()
+    assert running is not None
+    assert running.url == ""
+    claimed.release()
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,14 @@ class AlreadyRunning(Exception):
     """Another process holds this data directory."""
 
     def __init__(self, instance: Instance) -> None:
-        super().__init__(f"a platform is already running there, process {instance.pid} at {instance.url}")
+        where = f"process {instance.pid} at {instance.url}" if instance.url else "still starting"
+        super().__init__(f"a platform is already running there, {where}")
         self.instance = instance
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """What a running platform says of itself in its pid file."""
+    """What a running platform says of itself in its pid file; `url` is empty until it serves."""
 
     pid: int
     url: str
@@ -120,8 +121,21 @@ def locate(given: Path | None, environment: Mapping[str, str]) -> DataDir:
 
 
 def _read_instance(handle: int) -> Instance:
+    """What the holder of the lock wrote; without an address as long as it is still starting."""
     try:
         fields = cast("dict[str, Any]", json.loads(os.pread(handle, 4096, 0)))
-        return Instance(int(fields["pid"]), str(fields["url"]), str(fields["started"]), str(fields["version"]))
+        instance = Instance(int(fields["pid"]), str(fields["url"]), str(fields["started"]), str(fields["version"]))
     except (ValueError, KeyError):
-        return Instance(0, "an address not yet known")
+        return Instance(0, url="")
+    # A platform that was killed left its description behind, and the next one locks the file before it rewrites it.
+    return instance if _is_alive(instance.pid) else Instance(0, url="")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -15,7 +15,7 @@ import typer
 
 import steelyard
 from steelyard import settings
-from steelyard.cli import checks, demo, output, session, targets
+from steelyard.cli import demo, output, session, targets
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.session import DataDirOption
 from steelyard.datadir import AlreadyRunning, DataDir, Instance
@@ -77,6 +77,9 @@ def status(data_dir: DataDirOption = None) -> None:
     if instance is None:
         output.result(f"not running (data directory {where.root}); start it with: steelyard up")
         raise typer.Exit(Exit.NOT_RUNNING)
+    if not instance.url:
+        output.result(f"starting (data directory {where.root})")
+        return
     output.result(f"running: {instance.url}, process {instance.pid}, version {instance.version}")
     output.result(f"started: {instance.started}")
     output.result(f"data:    {where.root}")
@@ -94,6 +97,8 @@ def doctor(platform_file: PlatformOption = None, data_dir: DataDirOption = None)
 
     Example: steelyard doctor
     """
+    from steelyard.cli import checks  # imported here: no other command needs to read certificates
+
     where = session.locate(data_dir)
     findings = list(checks.run(where, platform_file))
     for finding in findings:
