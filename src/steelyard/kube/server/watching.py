@@ -228,7 +228,9 @@ def _encoder(core: Core, served: Served, call: Call) -> Encode | None:
 
     def table(obj: Object) -> bytes:
         metadata: Object = {"resourceVersion": objects.resource_version(obj)}
-        return orjson.dumps(tables.render(served.columns, [obj], metadata, now=core.now(), include=include))
+        # A bookmark is no object, so it makes no row.
+        shown = [obj] if objects.name(obj) else []
+        return orjson.dumps(tables.render(served.columns, shown, metadata, now=core.now(), include=include))
 
     return table
 

@@ -1,0 +1,154 @@
+"""CustomResourceDefinitions are served as soon as they are written, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from steelyard.kube import errors, objects
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from steelyard.kube.server import crds
+from tests.kube.server.bench import (
+    PARTS,
+    WIDGETS,
+    Bench,
+    eventually,
+    make,
+    simple_definition,
+    take,
+    widget,
+    widget_definition,
+)  # fmt: skip
+
+GADGETS = Resource("example.com", "v1", "gadgets", "Gadget")
+HOLD = "example.com/hold"
+
+
+async def test_a_definition_is_served_when_its_create_returns(bench: Bench) -> None:
+    created = await bench.create(CUSTOM_RESOURCE_DEFINITIONS, simple_definition(GADGETS))
+    conditions = {each["type"]: each["status"] for each in created["status"]["conditions"]}
+    assert conditions == {"NamesAccepted": "True", "Established": "True"}
+    assert created["status"]["storedVersions"] == ["v1"]
+    assert created["status"]["acceptedNames"]["listKind"] == "GadgetList"
+    await bench.create(GADGETS, make(GADGETS, "a"))
+
+
+async def test_applying_a_definition_again_writes_nothing(bench: Bench) -> None:
+    await bench.apply(CUSTOM_RESOURCE_DEFINITIONS, simple_definition(GADGETS))
+    revision = bench.store.revision
+    await bench.apply(CUSTOM_RESOURCE_DEFINITIONS, simple_definition(GADGETS))
+    await bench.update(
+        CUSTOM_RESOURCE_DEFINITIONS, await bench.get(CUSTOM_RESOURCE_DEFINITIONS, GADGETS.group_resource)
+    )
+    assert bench.store.revision == revision
+
+
+async def test_a_changed_schema_counts_at_once(bench: Bench) -> None:
+    operation = {
+        "op": "add",
+        "path": "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/weight",
+        "value": {"type": "integer"},
+    }
+    await bench.patch(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS.group_resource, [operation], "json")
+    assert (await bench.create(WIDGETS, widget("a", {"weight": 3})))["spec"]["weight"] == 3
+
+
+async def test_a_version_that_is_served_no_more_is_not_found(bench: Bench) -> None:
+    operation = {"op": "replace", "path": "/spec/versions/1/served", "value": False}
+    await bench.patch(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS.group_resource, [operation], "json")
+    with pytest.raises(errors.NotFound):
+        await bench.list(Resource("example.com", "v1alpha1", "widgets", "Widget"))
+    assert await bench.names(WIDGETS) == []
+
+
+async def test_a_bad_definition_is_refused(bench: Bench) -> None:
+    definition = simple_definition(GADGETS)
+    definition["spec"]["versions"] = []
+    with pytest.raises(errors.Invalid, match=r"spec\.versions"):
+        await bench.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    misnamed = simple_definition(GADGETS)
+    misnamed["metadata"]["name"] = "gizmos.example.com"
+    with pytest.raises(errors.Invalid, match=r"metadata\.name"):
+        await bench.create(CUSTOM_RESOURCE_DEFINITIONS, misnamed)
+
+
+async def test_names_that_are_taken_are_not_served_until_they_are_free(bench: Bench) -> None:
+    clashing = simple_definition(GADGETS)
+    clashing["spec"]["names"]["shortNames"] = ["wd"]
+    created = await bench.create(CUSTOM_RESOURCE_DEFINITIONS, clashing)
+    assert _condition(created, "NamesAccepted") == "False"
+    with pytest.raises(errors.NotFound):
+        await bench.list(GADGETS)
+    await bench.delete(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS.group_resource)
+
+    async def is_served() -> bool:
+        definition = await bench.get(CUSTOM_RESOURCE_DEFINITIONS, GADGETS.group_resource)
+        return _condition(definition, "Established") == "True"
+
+    await eventually(is_served)
+    await eventually(lambda: _is_listed(bench))
+
+
+async def test_a_deleted_definition_takes_its_objects_along(bench: Bench) -> None:
+    for index in range(20):
+        await bench.create(WIDGETS, widget(f"w{index}"))
+    await bench.create(WIDGETS, widget("held", finalizers=[HOLD]))
+    stream = await bench.watch(WIDGETS, resourceVersion=str(bench.store.revision), labelSelector="x!=y")
+    marked = await bench.delete(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS.group_resource)
+    assert objects.finalizers(marked) == [crds.FINALIZER]
+    assert len(await take(stream, 20)) == 20
+    stream.close()
+    with pytest.raises(errors.MethodNotAllowed, match="terminating"):
+        await bench.create(WIDGETS, widget("late"))
+
+    async def reports() -> bool:
+        definition = await bench.get(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS.group_resource)
+        return _condition(definition, "Terminating") == "True" and await bench.names(WIDGETS) == ["held"]
+
+    await eventually(reports)
+    await bench.patch(WIDGETS, "held", {"metadata": {"finalizers": None}})
+    await eventually(lambda: _is_gone(bench))
+    with pytest.raises(errors.NotFound, match="could not find the requested resource"):
+        await bench.list(WIDGETS)
+    await bench.create(CUSTOM_RESOURCE_DEFINITIONS, widget_definition())
+    assert await bench.names(WIDGETS) == []
+
+
+async def test_a_restart_serves_what_was_defined(bench: Bench) -> None:
+    await bench.create(WIDGETS, widget("a"))
+    await bench.api.close()
+    again = await Bench.start(bench.store, define=False)
+    assert await again.names(WIDGETS) == ["a"]
+    assert await again.names(PARTS) == []
+    await again.api.close()
+
+
+async def test_servers_share_what_a_definition_describes(bench: Bench) -> None:
+    definition = await bench.get(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS.group_resource)
+    assert crds.served_by(definition) is crds.served_by(objects.copy(definition))
+
+
+async def test_many_definitions_at_once(bench: Bench) -> None:
+    resources = [Resource("bulk.example.com", "v1", f"kind{index}s", f"Kind{index}") for index in range(30)]
+    await asyncio.gather(
+        *(bench.apply(CUSTOM_RESOURCE_DEFINITIONS, simple_definition(resource)) for resource in resources)
+    )
+    for resource in resources:
+        assert await bench.names(resource) == []
+
+
+def _condition(definition: objects.Object, type_: str) -> str:
+    conditions = objects.sequence(objects.at(definition, "status", "conditions"))
+    return next((str(each["status"]) for each in conditions if each["type"] == type_), "")
+
+
+async def _is_gone(bench: Bench) -> bool:
+    return not await bench.exists(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS.group_resource)
+
+
+async def _is_listed(bench: Bench) -> bool:
+    try:
+        return await bench.names(GADGETS) == []
+    except errors.NotFound:
+        return False

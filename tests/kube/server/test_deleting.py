@@ -1,0 +1,230 @@
+"""delete and deletecollection: finalizers, preconditions, propagation."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+
+from steelyard.kube import errors, objects
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import NAMESPACES
+from tests.kube.server.bench import CLUSTER_PARTS, PARTS, WIDGETS, Bench, decoded, eventually, make, owned_by, widget
+
+HOLD = "example.com/hold"
+
+
+async def test_a_deleted_object_is_gone(bench: Bench) -> None:
+    created = await bench.create(WIDGETS, widget("a"))
+    status = await bench.delete(WIDGETS, "a")
+    assert status["status"] == "Success"
+    assert status["details"] == {
+        "name": "a", "group": "example.com", "kind": "widgets", "uid": objects.uid(created),
+    }  # fmt: skip
+    assert not await bench.exists(WIDGETS, "a")
+    with pytest.raises(errors.NotFound):
+        await bench.delete(WIDGETS, "a")
+
+
+async def test_finalizers_hold_an_object_until_the_last_is_removed(bench: Bench) -> None:
+    await bench.create(WIDGETS, widget("a", finalizers=[HOLD, "example.com/too"]))
+    marked = await bench.delete(WIDGETS, "a")
+    assert marked["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:00Z"
+    assert marked["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert objects.generation(marked) == 2
+    bench.clock.advance(60)
+    assert await bench.delete(WIDGETS, "a") == marked, "a second delete changes nothing"
+    with pytest.raises(errors.Invalid, match="no new finalizers can be added"):
+        await bench.patch(WIDGETS, "a", {"metadata": {"finalizers": [HOLD, "example.com/new"]}})
+    kept = await bench.patch(WIDGETS, "a", {"metadata": {"finalizers": [HOLD], "deletionTimestamp": None}})
+    assert objects.is_being_deleted(kept)
+    last = await bench.patch(WIDGETS, "a", {"metadata": {"finalizers": None}})
+    assert objects.finalizers(last) == []
+    assert not await bench.exists(WIDGETS, "a")
+
+
+async def test_preconditions(bench: Bench) -> None:
+    created = await bench.create(WIDGETS, widget("a"))
+    for wrong in ({"uid": "other"}, {"resourceVersion": "1"}):
+        with pytest.raises(errors.Conflict, match="Precondition failed"):
+            await bench.delete(WIDGETS, "a", body={"preconditions": wrong})
+    right = {"uid": objects.uid(created), "resourceVersion": objects.resource_version(created)}
+    await bench.delete(WIDGETS, "a", body={"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": right})
+    assert not await bench.exists(WIDGETS, "a")
+
+
+@pytest.mark.parametrize(
+    "body, error",
+    [
+        ([], errors.BadRequest),
+        ({"kind": "Widget"}, errors.BadRequest),
+        ({"propagationPolicy": "Sideways"}, errors.Invalid),
+        ({"propagationPolicy": "Orphan", "orphanDependents": True}, errors.Invalid),
+        ({"dryRun": ["Some"]}, errors.Invalid),
+    ],
+)
+async def test_bad_options_delete_nothing(bench: Bench, body: Any, error: type[Exception]) -> None:
+    await bench.create(WIDGETS, widget("a"))
+    with pytest.raises(error):
+        await bench.delete(WIDGETS, "a", body=body)
+    assert await bench.exists(WIDGETS, "a")
+
+
+async def test_dry_run_deletes_nothing(bench: Bench) -> None:
+    await bench.create(WIDGETS, widget("a"))
+    await bench.delete(WIDGETS, "a", dryRun="All")
+    await bench.delete(WIDGETS, "a", body={"dryRun": ["All"]})
+    await bench.call("deletecollection", WIDGETS, dryRun="All")
+    assert await bench.exists(WIDGETS, "a")
+
+
+async def test_a_collection_is_deleted_by_selector_and_namespace(bench: Bench) -> None:
+    await bench.create(NAMESPACES, make(NAMESPACES, "other"))
+    for index in range(4):
+        await bench.create(WIDGETS, widget(f"w{index}", labels={"n": str(index % 2)}))
+    await bench.create(WIDGETS, widget("held", finalizers=[HOLD], labels={"n": "0"}))
+    await bench.create(WIDGETS, widget("b", labels={"n": "0"}), namespace="other")
+    reply = decoded(await bench.call("deletecollection", WIDGETS, labelSelector="n=0"))
+    assert reply["kind"] == "WidgetList"
+    assert await bench.names(WIDGETS) == ["held", "w1", "w3"]
+    assert objects.is_being_deleted(await bench.get(WIDGETS, "held"))
+    assert await bench.names(WIDGETS, namespace="other") == ["b"]
+
+
+async def test_dependents_go_with_their_owner(bench: Bench) -> None:
+    owner = await bench.create(WIDGETS, widget("owner"))
+    child = await bench.create(PARTS, make(PARTS, "child", ownerReferences=owned_by(owner)))
+    await bench.create(PARTS, make(PARTS, "grandchild", ownerReferences=owned_by(child)))
+    await bench.create(PARTS, make(PARTS, "bystander"))
+    await bench.delete(WIDGETS, "owner")
+    await eventually(lambda: _is(bench, ["bystander"]))
+
+
+async def test_a_dependent_whose_owner_never_was_is_collected(bench: Bench) -> None:
+    owner: Object = {**widget("ghost"), "metadata": {"name": "ghost", "uid": "0000"}}
+    await bench.create(PARTS, make(PARTS, "child", ownerReferences=owned_by(owner)))
+    await eventually(lambda: _is(bench, []))
+
+
+async def test_an_owner_with_the_same_name_is_another(bench: Bench) -> None:
+    owner = await bench.create(WIDGETS, widget("owner"))
+    await bench.delete(WIDGETS, "owner")
+    await bench.create(WIDGETS, widget("owner"))
+    await bench.create(PARTS, make(PARTS, "child", ownerReferences=owned_by(owner)))
+    await eventually(lambda: _is(bench, []))
+
+
+async def test_one_of_two_owners_is_enough_to_stay(bench: Bench) -> None:
+    first, second = await bench.create(WIDGETS, widget("one")), await bench.create(WIDGETS, widget("two"))
+    await bench.create(PARTS, make(PARTS, "child", ownerReferences=owned_by(first) + owned_by(second)))
+    await bench.delete(WIDGETS, "one")
+
+    async def only_second_is_left() -> bool:
+        references = objects.owner_references(await bench.get(PARTS, "child"))
+        return [reference["name"] for reference in references] == ["two"]
+
+    await eventually(only_second_is_left)
+
+
+async def test_owners_of_unknown_kinds_and_across_scopes_are_left_alone(bench: Bench) -> None:
+    unknown: Object = {"apiVersion": "nobody.example.com/v1", "kind": "Nothing", "name": "x", "uid": "1"}
+    await bench.create(PARTS, make(PARTS, "a", ownerReferences=[unknown]))
+    owner = await bench.create(WIDGETS, widget("owner"))
+    await bench.create(CLUSTER_PARTS, make(CLUSTER_PARTS, "b", ownerReferences=owned_by(owner)))
+    await bench.delete(WIDGETS, "owner")
+    await _settled(bench)
+    assert await bench.exists(PARTS, "a")
+    assert await bench.exists(CLUSTER_PARTS, "b")
+
+
+async def test_an_owner_in_another_namespace_is_none(bench: Bench) -> None:
+    await bench.create(NAMESPACES, make(NAMESPACES, "other"))
+    owner = await bench.create(WIDGETS, widget("owner"), namespace="other")
+    await bench.create(PARTS, make(PARTS, "child", ownerReferences=owned_by(owner)))
+    await eventually(lambda: _is(bench, []))
+
+
+async def test_foreground_deletion_waits_for_the_dependents_that_block(bench: Bench) -> None:
+    owner = await bench.create(WIDGETS, widget("owner"))
+    blocking = make(PARTS, "held", finalizers=[HOLD], ownerReferences=owned_by(owner, block=True))
+    await bench.create(PARTS, blocking)
+    await bench.create(PARTS, make(PARTS, "free", ownerReferences=owned_by(owner)))
+    marked = await bench.delete(WIDGETS, "owner", propagationPolicy="Foreground")
+    assert objects.finalizers(marked) == ["foregroundDeletion"]
+
+    async def the_held_one_is_being_deleted() -> bool:
+        return objects.is_being_deleted(await bench.get(PARTS, "held"))
+
+    await eventually(the_held_one_is_being_deleted)
+    await eventually(lambda: _is(bench, ["held"]))
+    assert await bench.exists(WIDGETS, "owner")
+    await bench.patch(PARTS, "held", {"metadata": {"finalizers": None}})
+    await eventually(lambda: _gone(bench, "owner"))
+    assert not await bench.exists(PARTS, "held")
+
+
+async def test_foreground_deletion_without_dependents_is_immediate(bench: Bench) -> None:
+    await bench.create(WIDGETS, widget("owner"))
+    await bench.delete(WIDGETS, "owner", body={"propagationPolicy": "Foreground"})
+    await eventually(lambda: _gone(bench, "owner"))
+
+
+async def test_orphans_lose_their_owner_and_stay(bench: Bench) -> None:
+    owner = await bench.create(WIDGETS, widget("owner"))
+    await bench.create(PARTS, make(PARTS, "child", ownerReferences=owned_by(owner)))
+    marked = await bench.delete(WIDGETS, "owner", propagationPolicy="Orphan")
+    assert objects.finalizers(marked) == ["orphan"]
+    await eventually(lambda: _gone(bench, "owner"))
+    await _settled(bench)
+    assert objects.owner_references(await bench.get(PARTS, "child")) == []
+
+
+async def test_collection_resumes_after_a_restart(bench: Bench) -> None:
+    owner = await bench.create(WIDGETS, widget("owner"))
+    waiting = await bench.create(WIDGETS, widget("waiting"))
+    await bench.create(PARTS, make(PARTS, "child", ownerReferences=owned_by(owner)))
+    await bench.create(PARTS, make(PARTS, "orphan", ownerReferences=owned_by(waiting)))
+    await bench.api.close()
+    # As if the process had ended between the deletions and what follows from them.
+    for name, changed in (("owner", None), ("waiting", ["orphan"])):
+        record = bench.store.get(f"main/example.com/widgets/default/{name}")
+        assert record is not None
+        if changed is None:
+            await bench.store.delete(record.key)
+        else:
+            metadata = {**record.object["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": changed}
+            marked = {**record.object, "metadata": metadata}
+            await bench.store.put(record.key, lambda _, obj=marked: _encoded(obj))
+    again = await Bench.start(bench.store, define=False)
+    await eventually(lambda: _is(again, ["orphan"]))
+    await eventually(lambda: _gone(again, "waiting"))
+    assert objects.owner_references(await again.get(PARTS, "orphan")) == []
+    await again.api.close()
+
+
+async def test_hundreds_of_dependents(bench: Bench) -> None:
+    owner = await bench.create(WIDGETS, widget("owner"))
+    bodies = [make(PARTS, f"p{index}", ownerReferences=owned_by(owner)) for index in range(300)]
+    await asyncio.gather(*(bench.create(PARTS, body) for body in bodies))
+    await bench.delete(WIDGETS, "owner")
+    await eventually(lambda: _is(bench, []))
+
+
+def _encoded(obj: Object) -> bytes:
+    return orjson.dumps(obj)
+
+
+async def _is(bench: Bench, names: list[str]) -> bool:
+    return await bench.names(PARTS) == names
+
+
+async def _gone(bench: Bench, name: str) -> bool:
+    return not await bench.exists(WIDGETS, name)
+
+
+async def _settled(bench: Bench) -> None:
+    """Long enough for the server to have done what it would do."""
+    for _ in range(5):
+        await asyncio.sleep(0.01)
