@@ -1,7 +1,7 @@
 """A platform's API with the lifecycle's controllers on it, and infrastructure that exists at once.
 
-The infrastructure is a stand-in that keeps the Cluster API contract and nothing else: a machine boots by reading its bootstrap
-data, and then there is a Node in its cluster's API, which is a space of the same store.
+The infrastructure is a stand-in that keeps the Cluster API contract and nothing else: a machine boots by reading its
+bootstrap data, and then there is a Node in its cluster's API, which is a space of the same store.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ async def until(check: Callable[[], Any], what: str) -> None:
     last: Any = None
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(DEADLINE):
-            while not (last := await check()):
+            while not (last := await check()):  # noqa: ASYNC110 (what is waited for is seen from outside)
                 await asyncio.sleep(0.02)
             return
     raise AssertionError(f"not reached within {DEADLINE:g} s: {what} (last: {last})")

@@ -24,6 +24,8 @@ from steelyard.kube.runtime.keys import Key
 
 Connect: TypeAlias = Callable[[str], Awaitable[Client]]
 """Makes a client from the text of a kubeconfig."""
+ConnectedHandler: TypeAlias = Callable[[Key], None]
+"""Told the cluster whose Nodes are known from now on."""
 NodeHandler: TypeAlias = Callable[[Key, Object], None]
 """Told the cluster and the Node that appeared, changed or went."""
 
@@ -57,8 +59,14 @@ class Connection:
         with contextlib.suppress(errors.NotFound):
             await self.client.delete(resources.NODES, name)
 
-    def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self.nodes.run(), name="workload-nodes")
+    def start(self, on_synced: Callable[[], None]) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(on_synced), name="workload-nodes")
+
+    async def _run(self, on_synced: Callable[[], None]) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.nodes.run())
+            await self.nodes.synced.wait()
+            on_synced()
 
     async def close(self) -> None:
         if self._task is not None:
@@ -75,10 +83,14 @@ class Workloads:
         self._clock = clock
         self._connections: dict[Key, Connection] = {}
         self._handlers: list[NodeHandler] = []
+        self._connected_handlers: list[ConnectedHandler] = []
         self._locks: dict[Key, asyncio.Lock] = {}
 
     def on_node_change(self, handler: NodeHandler) -> None:
         self._handlers.append(handler)
+
+    def on_connected(self, handler: ConnectedHandler) -> None:
+        self._connected_handlers.append(handler)
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -104,7 +116,7 @@ class Workloads:
             opened = Connection(await self._connect(text), text, self._clock)
             self._connections[cluster] = opened
             opened.nodes.on_change(self._tell(cluster))
-            opened.start()
+            opened.start(lambda: self._tell_connected(cluster))
             _log.debug("workload cluster connection opened", cluster=str(cluster))
             return opened
 
@@ -126,6 +138,10 @@ class Workloads:
         if connection is not None:
             await connection.close()
             _log.debug("workload cluster connection closed", cluster=str(cluster))
+
+    def _tell_connected(self, cluster: Key) -> None:
+        for handler in self._connected_handlers:
+            handler(cluster)
 
     def _tell(self, cluster: Key) -> Callable[[Object | None, Object | None], None]:
         def handler(old: Object | None, new: Object | None) -> None:

@@ -54,6 +54,7 @@ def controller(reconciler: ClusterReconciler, view: View, workloads: Workloads, 
     )
     made.workloads = workloads
     reconciler.enqueue = made.enqueue
+    workloads.on_connected(lambda cluster: made.enqueue([cluster]))
     return made
 
 

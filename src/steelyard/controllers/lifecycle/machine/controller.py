@@ -66,6 +66,12 @@ def controller(reconciler: MachineReconciler, view: View, workloads: Workloads, 
         if provider_id:
             made.enqueue(Key.of(each) for each in view.machines_with_provider_id(cluster, str(provider_id)))
 
+    def on_connected(key: Key) -> None:
+        cluster = view.cluster(key.namespace, key.name)
+        if cluster is not None:
+            made.enqueue(Key.of(each) for each in view.machines_of_cluster(cluster))
+
     reconciler.enqueue = made.enqueue
+    workloads.on_connected(on_connected)
     workloads.on_node_change(on_node_change)
     return made
