@@ -272,18 +272,6 @@ class TestOwnWrites:
         await turns()
         assert objects.uid(await client.get(CONFIG_MAPS, "a", "default")) == objects.uid(again)
 
-    async def test_survive_a_relist_that_is_older(self, informers: Informers, server: MemoryClient) -> None:
-        informer = informers.of(CONFIG_MAPS)
-        newer = objects.copy(await server.create(CONFIG_MAPS, config_map("b")))
-        newer["metadata"]["resourceVersion"] = "1000"
-        informer.observe(newer)
-        server.compact()
-        server.end_watches()
-        await turns()
-        found = informer.get("default", "b")
-        assert found is not None
-        assert objects.resource_version(found) == "1000"
-
     async def test_removing_the_last_finalizer_removes_the_object(
         self, server: MemoryClient, client: CachedClient, informers: Informers
     ) -> None:

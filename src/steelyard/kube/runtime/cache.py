@@ -54,7 +54,7 @@ class Cache:
         self._namespaces = _Index(lambda obj: (objects.namespace(obj),))
         self._indexes: dict[str, _Index] = {}
         self._handlers: list[Handler] = []
-        self._gone: dict[Key, Uid] = {}
+        self._gone: set[Uid] = set()
         self.revision = 0
         """How far the watch has come: everything up to this resourceVersion has been seen."""
 
@@ -95,7 +95,7 @@ class Cache:
         current = self._objects.get(key)
         if current is None:
             was_deleted_since = version <= self.revision
-            if was_deleted_since or self._is_gone(key, obj):
+            if was_deleted_since or objects.uid(obj) in self._gone:
                 return
         elif version <= version_of(current):
             return
@@ -106,7 +106,7 @@ class Cache:
         current = self._objects.get(key)
         if current is None or (uid and objects.uid(current) != uid):
             return
-        self._gone[key] = objects.uid(current)
+        self._gone.add(objects.uid(current))
         self._set(key, current, None)
 
     def apply_event(self, kind: str, obj: Object) -> None:
@@ -118,34 +118,27 @@ class Cache:
         key = Key.of(obj)
         current = self._objects.get(key)
         if kind == "DELETED":
-            if self._is_gone(key, obj):
-                del self._gone[key]
-            elif current is not None and (objects.uid(current) == objects.uid(obj) or version > version_of(current)):
+            self._gone.discard(objects.uid(obj))
+            if current is not None and (objects.uid(current) == objects.uid(obj) or version > version_of(current)):
                 self._set(key, current, None)
             return
-        if self._is_gone(key, obj):
-            return
-        if current is None or version > version_of(current):
-            self._gone.pop(key, None)
+        is_news = current is None or version > version_of(current)
+        if is_news and objects.uid(obj) not in self._gone:
             self._set(key, current, obj)
 
     def replace(self, listed: Iterable[Object], revision: int) -> None:
         """A fresh list: tells handlers the differences alone, and drops what is missing unless it was written later."""
         found: dict[Key, Object] = {Key.of(obj): obj for obj in listed}
-        for key, uid in list(self._gone.items()):
-            if key not in found or objects.uid(found[key]) != uid:
-                del self._gone[key]
+        self._gone &= {objects.uid(obj) for obj in found.values()}
         for key, current in list(self._objects.items()):
             if key not in found and version_of(current) <= revision:
                 self._set(key, current, None)
         for key, obj in found.items():
             current = self._objects.get(key)
-            if key not in self._gone and (current is None or version_of(obj) > version_of(current)):
+            is_news = current is None or version_of(obj) > version_of(current)
+            if is_news and objects.uid(obj) not in self._gone:
                 self._set(key, current, obj)
         self.revision = max(self.revision, revision)
-
-    def _is_gone(self, key: Key, obj: Object) -> bool:
-        return self._gone.get(key) == objects.uid(obj) if key in self._gone else False
 
     def _set(self, key: Key, old: Object | None, new: Object | None) -> None:
         if new is None:
