@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -70,6 +71,14 @@ def write_until_killed(path: Path, kill_after: int) -> list[bytes]:
         return acknowledged + process.stdout.readlines()
 
 
+def copy_as_if_killed(path: Path, copy: Path) -> None:
+    """The files as a crash would leave them: the database, and the write-ahead log with its reserved space."""
+    wal = path.with_name(path.name + "-wal")
+    assert wal.stat().st_size > 8_000_000
+    shutil.copy(path, copy)
+    shutil.copy(wal, copy.with_name(copy.name + "-wal"))
+
+
 def fill_up(path: Path) -> list[str]:
     command = [sys.executable, "-c", FILL_UP, str(path)]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split()
@@ -124,6 +133,21 @@ async def test_everything_acknowledged_survives_kill_9_under_load(path: Path, ki
         assert revisions == list(range(1, store.revision + 1))
     finally:
         await store.close()
+
+
+async def test_the_space_reserved_for_the_write_ahead_log_does_not_disturb_recovery(path: Path, tmp_path: Path) -> None:
+    store = await Store.open(path)
+    for number in range(30):
+        await store.put(f"a/{number}", stamped)
+    copy = tmp_path / "copy.db"
+    await asyncio.to_thread(copy_as_if_killed, path, copy)
+    await store.close()
+    recovered = await Store.open(copy)
+    try:
+        assert recovered.revision == recovered.count("a/") == 30
+        await recovered.put("a/30", stamped)
+    finally:
+        await recovered.close()
 
 
 async def test_a_write_that_the_disk_refuses_is_reported_and_leaves_the_store_readable(path: Path) -> None:
