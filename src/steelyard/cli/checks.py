@@ -19,7 +19,6 @@ from typing import Literal
 from steelyard import settings
 from steelyard.datadir import DataDir
 from steelyard.kube import errors, pki
-from steelyard.kube.client.http import HttpClient
 
 _DISK_WANTED = 1 << 30
 _EXPIRY_WARNING = datetime.timedelta(days=30)
@@ -115,6 +114,8 @@ def _platform(where: DataDir) -> Iterator[Finding]:
 
 
 async def _ask_ready(where: DataDir) -> None:
+    from steelyard.kube.client.http import HttpClient  # here, as `up` does without it
+
     client = HttpClient.from_kubeconfig(where.kubeconfig.read_text())
     try:
         await client.request("GET", "/version")

@@ -15,7 +15,6 @@ from steelyard.cli import output
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.datadir import DataDir
 from steelyard.kube import errors
-from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.interface import Client
 
 T = TypeVar("T")
@@ -30,7 +29,8 @@ DataDirOption = Annotated[
     ),
 ]
 NamespaceOption = Annotated[
-    str, typer.Option("--namespace", "-n", metavar="NS", help="The namespace to look in.", show_default=False)
+    str,
+    typer.Option("--namespace", "-n", metavar="NS", help="The namespace; without it, all of them.", show_default=False),
 ]
 OutputOption = Annotated[output.Format, typer.Option("--output", "-o", help="How to print the result.")]
 
@@ -41,6 +41,8 @@ def locate(data_dir: Path | None) -> DataDir:
 
 def run(data_dir: Path | None, command: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
     """Runs a command that needs the API of the platform of this data directory."""
+    from steelyard.kube.client.http import HttpClient  # here, as `up` does without it
+
     where = locate(data_dir)
 
     async def with_client() -> T:
@@ -67,7 +69,7 @@ def guarded(command: Callable[[], T]) -> T:
         output.failure(error.message)
         raise typer.Exit(Exit.FAILED) from error
     except KeyboardInterrupt:
-        raise typer.Exit(130) from None
+        raise typer.Exit(Exit.INTERRUPTED) from None
 
 
 def admin_kubeconfig(data_dir: Path | None) -> str:

@@ -24,7 +24,6 @@ from steelyard.controllers.lifecycle.machineset import controller as machineset
 from steelyard.controllers.lifecycle.machineset.reconcile import MachineSetReconciler
 from steelyard.controllers.lifecycle.view import View
 from steelyard.controllers.lifecycle.workload import Connect, Workloads
-from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.interface import Client
 from steelyard.kube.runtime.controller import Controller
 from steelyard.kube.runtime.events import Recorder
@@ -36,6 +35,8 @@ _WORKERS = 8
 
 async def over_https(kubeconfig: str) -> Client:
     """The usual way into a workload cluster."""
+    from steelyard.kube.client.http import HttpClient  # when the first cluster needs it: a third of the time to start
+
     return HttpClient.from_kubeconfig(kubeconfig)
 
 
