@@ -1,6 +1,4 @@
-"""Whether an object is to be left alone: its cluster is paused, or it carries the annotation
-`cluster.x-k8s.io/paused`.
-"""
+"""Whether an object is to be left alone: its cluster is paused, or it carries the annotation for it."""
 
 from __future__ import annotations
 

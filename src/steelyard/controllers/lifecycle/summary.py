@@ -1,5 +1,4 @@
-"""Conditions made from other conditions: a summary of one object's, an aggregate over many objects, a mirror of
-another's.
+"""Conditions made from conditions: a summary of one object's, an aggregate over many objects, a mirror of another's.
 
 The rules and the layout of the messages are those of upstream, whose `clusterctl describe` reads them: issues before
 unknowns before the rest, one bullet per condition or per distinct message, at most three messages in an aggregate.

@@ -1,6 +1,4 @@
-"""What the reconcilers read together: clusters and their machines, from the shared caches, by the indexes declared
-here.
-"""
+"""What the reconcilers read together: clusters and their machines, from the shared caches, by indexes."""
 
 from __future__ import annotations
 

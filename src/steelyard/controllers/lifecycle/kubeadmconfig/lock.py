@@ -1,6 +1,4 @@
-"""The ConfigMap `<cluster>-lock`: it names the one machine that may run `kubeadm init`, so that a cluster starts only
-once.
-"""
+"""The ConfigMap `<cluster>-lock` names the one machine that may run `kubeadm init`: a cluster starts only once."""
 
 from __future__ import annotations
 

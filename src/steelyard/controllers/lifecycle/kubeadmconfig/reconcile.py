@@ -1,5 +1,4 @@
-"""Makes a machine's bootstrap data, once: `kubeadm init` for the first control-plane machine, `kubeadm join` for the
-rest.
+"""Makes a machine's bootstrap data, once: `kubeadm init` for a cluster's first machine, `kubeadm join` for the rest.
 
 Order of writes, each safe to repeat: the init lock or the token in the config's spec; the token's Secret in the
 workload cluster; the data Secret; the config's status. While the machine has not joined, its token is kept alive;

@@ -1,6 +1,4 @@
-"""When a KubeadmControlPlane is looked at: with its machines, its cluster's progress, and workers that hold its
-deletion up.
-"""
+"""When a KubeadmControlPlane is looked at: with its machines, its cluster's progress, and workers that hold it up."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Takes a machine away in order: drain the Node, wait for hooks, delete the infrastructure, the bootstrap config,
-the Node.
+"""Takes a machine away in order: drain, wait for hooks, delete infrastructure, bootstrap config and Node.
 
 Each step waits for the one before to be complete, and each call goes as far as it can, so that a machine without
 Node is gone after its infrastructure. When the whole cluster goes, its Nodes go with it and are left alone.

@@ -1,5 +1,4 @@
-"""Follows one machine: takes over what its bootstrap config and its infrastructure report, finds its Node, says how
-it is.
+"""Follows one machine: takes over what bootstrap config and infrastructure report, finds the Node, says how it is.
 
 Nothing here creates a machine; that is for the MachineSet or the control plane that owns it.
 """
