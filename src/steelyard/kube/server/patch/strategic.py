@@ -10,7 +10,8 @@ It is a merge patch whose lists merge item by item where the schema says so (`pa
     $setElementOrder/f: [...]           the order that the items of f shall have
 
 `apply` changes none of its arguments. A patch that cannot be understood is a `BadRequest`; directives never reach the
-result.
+result. (Upstream lets some through in items that are new to a list: a nested item marked for deletion is then added
+instead. Here it is left out, and so are nulls.)
 """
 
 from __future__ import annotations
@@ -269,17 +270,21 @@ def _is_directive(key: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A part of the patch as a part of the result: without nulls and directives."""
+    """A part of the patch as a part of the result: without nulls and directives, and what they say to delete."""
     if isinstance(value, dict):
         fields = cast(Object, value).items()
-        return {key: _plain(field) for key, field in fields if field is not None and not _is_directive(key)}
+        return {key: _plain(field) for key, field in fields if not (_is_directive(key) or _is_unwanted(field))}
     if isinstance(value, list):
-        return [_plain(item) for item in cast("list[Any]", value)]
+        return [_plain(item) for item in cast("list[Any]", value) if item is None or not _is_unwanted(item)]
     return value
 
 
+def _is_unwanted(value: Any) -> bool:
+    return value is None or (isinstance(value, dict) and cast(Object, value).get(_DIRECTIVE) == "delete")
+
+
 def _added(value: Any) -> Any:
-    """As `_plain`, for what was not there before: a map or an item that carries `$patch` is left out altogether."""
+    """As `_plain`, for what was not there before: a map or an item that carries any `$patch` is left out."""
     if isinstance(value, dict):
         if _DIRECTIVE in value:
             return _MISSING
