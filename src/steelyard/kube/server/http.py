@@ -26,6 +26,8 @@ DEFAULT_VERSION: Final = "v1.34.4"
 CLOSE_DEADLINE: Final = 5.0
 """Seconds that requests in flight get to finish when a listener closes."""
 _BACKLOG: Final = 1024
+_HANDSHAKE_SECONDS: Final = 10.0
+"""For a client to say hello or goodbye; one that is silent holds nothing longer than that."""
 
 
 async def listen(
@@ -56,17 +58,18 @@ async def listen(
         host,
         port,
         ssl=tls.context() if tls is not None else None,
+        ssl_handshake_timeout=_HANDSHAKE_SECONDS if tls is not None else None,
+        ssl_shutdown_timeout=_HANDSHAKE_SECONDS if tls is not None else None,
         backlog=_BACKLOG,
     )
     return Listener(server, state)
 
 
 class Listener:
-    def __init__(self, server: asyncio.AbstractServer, state: ServerState) -> None:
+    def __init__(self, server: asyncio.Server, state: ServerState) -> None:
         self._server = server
         self._state = state
-        assert isinstance(server, asyncio.Server) or hasattr(server, "sockets")
-        address = server.sockets[0].getsockname()  # type: ignore[attr-defined]
+        address = server.sockets[0].getsockname()
         self.host: str = address[0]
         self.port: int = address[1]
 
