@@ -85,6 +85,7 @@ class Workloads:
         self._handlers: list[NodeHandler] = []
         self._connected_handlers: list[ConnectedHandler] = []
         self._locks: dict[Key, asyncio.Lock] = {}
+        self._is_closed = False
 
     def on_node_change(self, handler: NodeHandler) -> None:
         self._handlers.append(handler)
@@ -108,6 +109,8 @@ class Workloads:
             return None
         text = kubeconfig.text_of(secret)
         async with self._locks.setdefault(cluster, asyncio.Lock()):
+            if self._is_closed:
+                return None
             existing = self._connections.get(cluster)
             if existing is not None and existing.text == text:
                 return existing
@@ -130,6 +133,8 @@ class Workloads:
         self._locks.pop(cluster, None)
 
     async def close(self) -> None:
+        """Closes all, for good: whoever asks afterwards gets none."""
+        self._is_closed = True
         for cluster in list(self._connections):
             await self.drop(cluster)
 

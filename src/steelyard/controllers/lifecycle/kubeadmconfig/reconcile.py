@@ -68,6 +68,8 @@ class KubeadmConfigReconciler:
         except certificates.Missing as error:
             found = status.certificates_missing(str(error))
             retry_after = _REFERENCE_RETRY
+        except (kubeadm.UnsupportedVersion, tokens.BadToken) as error:
+            found = status.waiting(str(error))
         await self._save(draft, found)
         return Result(retry_after)
 

@@ -26,6 +26,10 @@ _ALPHABET = string.ascii_lowercase + string.digits
 _TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
 
 
+class BadToken(ValueError):
+    """A token that somebody wrote into the config is not one."""
+
+
 def new() -> str:
     return f"{_characters(6)}.{_characters(16)}"
 
@@ -34,7 +38,9 @@ async def ensure(workload: Client, token: str, now: datetime.datetime) -> None:
     """The token's Secret exists in the workload cluster and is good for long enough."""
     found = _TOKEN.fullmatch(token)
     if found is None:
-        raise ValueError("joinConfiguration.discovery.bootstrapToken.token is not of the form abcdef.0123456789abcdef")
+        raise BadToken(
+            "spec.joinConfiguration.discovery.bootstrapToken.token is not of the form abcdef.0123456789abcdef"
+        )
     name = f"bootstrap-token-{found[1]}"
     expiration = clocks.rfc3339(now + LIFETIME)
     try:
