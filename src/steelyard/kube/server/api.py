@@ -78,6 +78,8 @@ class Api:
             reply = await self._dispatch(served, call)
         except StoreError as error:
             raise unavailable(error) from error
+        except RecursionError:
+            raise errors.BadRequest("the request is nested too deeply") from None
         if served.deprecation:
             reply.warnings = (*reply.warnings, served.deprecation)
         if served.resource == CUSTOM_RESOURCE_DEFINITIONS and call.verb in _WRITES:

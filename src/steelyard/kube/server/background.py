@@ -112,7 +112,10 @@ class Background:
         for change in changes:
             if change.key:
                 for concern in self._concerns:
-                    concern.observe(change)
+                    try:
+                        concern.observe(change)
+                    except Exception:
+                        _log.exception("a change could not be followed", extra={"key": change.key})
 
     async def _drain(self) -> None:
         while True:

@@ -51,7 +51,7 @@ def builtin(group: str, plural: str) -> Columns:
 
 
 def _declared(column: Object) -> Column:
-    path = jsonpath.compile_path(str(column.get("jsonPath") or ""))
+    path = jsonpath.lenient(str(column.get("jsonPath") or ""))
     kind = str(column.get("type") or "string")
 
     def cell(obj: Object, now: datetime) -> Any:
@@ -105,7 +105,8 @@ def _at(*path: str | int, default: Any = "<none>") -> Cell:
 
 def _length(*path: str) -> Cell:
     def cell(obj: Object, now: datetime) -> Any:
-        return len(objects.at(obj, *path) or ())
+        value = objects.at(obj, *path)
+        return len(objects.mapping(value)) or len(objects.sequence(value))
 
     return cell
 

@@ -8,6 +8,7 @@ long. What a definition describes is parsed once per content and shared by all s
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterable
 from typing import Final
 
@@ -25,6 +26,7 @@ from steelyard.kube.server.options import DeleteOptions
 from steelyard.kube.server.registry import Scale, Served, Subresource, opening
 from steelyard.kube.store.record import Change, Record
 
+_log = logging.getLogger(__name__)
 FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
 _BACKGROUND: Final = DeleteOptions(propagation="Background")
 _AT_ONCE: Final = 500
@@ -151,9 +153,18 @@ def served_by(definition: Object) -> tuple[Served, ...]:
     if found is None:
         if len(_served) >= _REMEMBERED:
             del _served[next(iter(_served))]
-        versions = customresources.served_versions(definition)
-        found = _served[digest] = tuple(_describe(version, terminating=terminating) for version in versions)
+        found = _served[digest] = _describe_all(definition, terminating=terminating)
     return found
+
+
+def _describe_all(definition: Object, *, terminating: bool) -> tuple[Served, ...]:
+    try:
+        versions = customresources.served_versions(definition)
+        return tuple(_describe(version, terminating=terminating) for version in versions)
+    except Exception:
+        # It was judged before it was stored; should that have missed something, the other kinds must go on.
+        _log.exception("a definition cannot be served", extra={"definition": objects.name(definition)})
+        return ()
 
 
 def _describe(version: ServedVersion, *, terminating: bool) -> Served:
@@ -173,7 +184,7 @@ def _describe(version: ServedVersion, *, terminating: bool) -> Served:
         subresources=subresources,
         scale=_scale(version.scale),
         columns=columns.from_crd(version.printer_columns),
-        fields={path.removeprefix("."): jsonpath.compile_path(path) for path in version.selectable_fields},
+        fields={path.removeprefix("."): jsonpath.lenient(path) for path in version.selectable_fields},
         custom=version,
         storage_version=version.storage_version,
         deprecation=version.deprecation_warning,

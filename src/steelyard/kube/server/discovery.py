@@ -46,7 +46,7 @@ class Discovery:
     def document(self, path: str, accept: str) -> Document | None:
         """The document at `/api`, `/apis`, `/api/v1`, `/apis/<group>` or `/apis/<group>/<version>`; None elsewhere."""
         path = path.rstrip("/")
-        if path != "/api" and not path.startswith(("/api/", "/apis")):
+        if path not in {"/api", "/apis"} and not path.startswith(("/api/", "/apis/")):
             return None
         aggregated = _AGGREGATED.search(accept) if path in {"/api", "/apis"} else None
         form = aggregated[1] if aggregated else ""

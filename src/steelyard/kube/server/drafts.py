@@ -10,11 +10,11 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import orjson
 
-from steelyard.kube import errors, objects
+from steelyard.kube import errors, objectmeta, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import default, prune, validate
@@ -55,8 +55,8 @@ def decode(served: Served, body: Any, wanted: WriteOptions) -> Draft:
         raise refusal
     meta = cast(Object, given) if given is not None else {}
     obj = ordered(obj, resource.api_version, resource.kind, meta)
-    if b":null" in encoded:
-        _drop_nulls(served, obj)
+    if b"null" in encoded:
+        _read_nulls(served, obj)
     return Draft(obj, _report_unknown(served, prune.prune(served.schema, obj), wanted))
 
 
@@ -86,16 +86,21 @@ def _report_unknown(served: Served, removed: list[str], wanted: WriteOptions) ->
     return tuple(complaints)
 
 
-def _drop_nulls(served: Served, obj: Object) -> None:
-    """Go reads a null as an absent field. Custom resources have rules of their own for it, outside of metadata."""
-    meta: Object = obj["metadata"]
-    for name in [name for name, value in meta.items() if value is None]:
-        del meta[name]
-    if not served.custom:
-        _drop_in(served.schema, obj)
+_ZERO: Final[dict[str, Callable[[], Any]]] = {
+    "string": str, "object": dict, "array": list, "integer": int, "number": int, "boolean": bool,
+}  # fmt: skip
 
 
-def _drop_in(schema: Schema, value: Any) -> None:
+def _read_nulls(served: Served, obj: Object) -> None:
+    """Reads nulls as Go does. Custom resources have rules of their own for them, outside of metadata."""
+    if served.custom:
+        _zero(objectmeta.SCHEMA, obj["metadata"])
+    else:
+        _zero(served.schema, obj)
+
+
+def _zero(schema: Schema, value: Any) -> None:
+    """A null field is an absent one, a null in a list or map is the zero value of its type."""
     node = schema.resolve()
     if isinstance(value, dict):
         fields = cast(Object, value)
@@ -104,10 +109,20 @@ def _drop_in(schema: Schema, value: Any) -> None:
             if item is None and child is not None:
                 del fields[name]
             elif (inner := child or node.additional) is not None:
-                _drop_in(inner, item)
+                fields[name] = _zero_of(inner) if item is None else item
+                _zero(inner, item)
     elif isinstance(value, list) and node.items is not None:
-        for item in cast("list[Any]", value):
-            _drop_in(node.items, item)
+        items = cast("list[Any]", value)
+        for index, item in enumerate(items):
+            if item is None:
+                items[index] = _zero_of(node.items)
+            else:
+                _zero(node.items, item)
+
+
+def _zero_of(schema: Schema) -> Any:
+    make = _ZERO.get(schema.resolve().type)
+    return make() if make is not None else None
 
 
 def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, finish: Finish | None = None) -> Object:

@@ -52,6 +52,14 @@ def compile_path(text: str) -> Path:
     return tuple(steps)
 
 
+def lenient(text: str) -> Path:
+    """A compiled path; for one that does not parse, a path that finds nothing."""
+    try:
+        return compile_path(text)
+    except ValueError:
+        return (_nothing,)
+
+
 def find_all(path: Path, value: Any) -> list[Any]:
     values: list[Any] = [value]
     for step in path:
@@ -65,6 +73,10 @@ def find(path: Path, value: Any) -> Any:
     """The first match, or None."""
     found = find_all(path, value)
     return found[0] if found else None
+
+
+def _nothing(values: list[Any]) -> list[Any]:
+    return []
 
 
 def _field(name: str) -> Step:
