@@ -10,6 +10,7 @@ import inspect
 import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
+from urllib.parse import quote
 
 import typer
 from pydantic.fields import FieldInfo
@@ -28,6 +29,9 @@ DEFAULT_NAMESPACE = "default"
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 TargetArgument = Annotated[list[str], typer.Argument(metavar="[KIND] NAME", help="NAME, KIND/NAME or KIND NAME.")]
+_NewNamespaceOption = Annotated[
+    str, typer.Option("--namespace", "-n", metavar="NS", help="The claim's namespace; made if it is not there.")
+]
 TimeoutOption = Annotated[str, typer.Option("--timeout", help="How long to wait: 90s, 5m, 1h30m.")]
 
 create = typer.Typer(no_args_is_help=True, help="Create a claim.")
@@ -47,9 +51,10 @@ def create_cluster(
 
     What you leave out comes from the environment.
 
-    Example: steelyard create cluster shop --environment dev --worker-replicas 3 --wait
+    Example: steelyard create cluster shop --environment dev --wait
     """
     parameters = {_alias(key): value for key, value in flags.items() if value is not None}
+    deadline = session.guarded(lambda: _seconds(timeout))
 
     async def command(client: Client) -> None:
         resource = await targets.claim_resource(client)
@@ -59,14 +64,15 @@ def create_cluster(
             "metadata": {"name": name, "namespace": namespace},
             "spec": {"parameters": parameters},
         }
-        if dry_run:
-            claim = await client.create(resource, claim, dry_run=True)
-        else:
-            await _ensure_namespace(client, namespace)
-            claim = await client.create(resource, claim)
-        _print_object(claim, format_)
+        try:
+            created = await client.create(resource, claim, dry_run=dry_run)
+        except errors.NotFound:
+            if dry_run:
+                raise
+            created = await _create_with_namespace(client, resource, claim)
+        _print_object(created, format_, done="would be created" if dry_run else "created")
         if wait and not dry_run:
-            await _wait(client, resource, claim, "Ready", _seconds(timeout))
+            await _wait(client, resource, created, "Ready", deadline)
 
     session.run(data_dir, command)
 
@@ -130,7 +136,9 @@ def wait(
 ) -> None:
     """Wait until a cluster is ready, or gone.
 
-    Exit code 4 if it does not happen in time. Example: steelyard wait dev-cluster --for deleted --timeout 2m
+    Exit code 4 if it does not happen in time.
+
+    Example: steelyard wait dev-cluster --for deleted --timeout 2m
     """
 
     async def command(client: Client) -> None:
@@ -175,7 +183,8 @@ def delete(
 
 def kubeconfig(
     cluster: Annotated[
-        str | None, typer.Argument(help="A claim's name; without it, the platform administrator's.")
+        str | None,
+        typer.Argument(metavar="[CLUSTER]", help="A claim's name; without it, the platform administrator's."),
     ] = None,
     namespace: NamespaceOption = "",
     data_dir: DataDirOption = None,
@@ -258,7 +267,7 @@ async def _print_table(
         namespace = objects.namespace(found[1])
     path = resource.path(namespace, name)
     if selector:
-        path += f"?labelSelector={selector}"
+        path += f"?labelSelector={quote(selector)}"
     table = objects.mapping(await client.request("GET", path, accept=_TABLE))
     if not table.get("rows"):
         where = f"in namespace {namespace}" if namespace else "in any namespace"
@@ -267,7 +276,7 @@ async def _print_table(
     output.server_table(table, wide=wide, namespaces=resource.namespaced and not namespace)
 
 
-def _print_object(obj: Object, format_: Format) -> None:
+def _print_object(obj: Object, format_: Format, *, done: str = "") -> None:
     match format_:
         case Format.JSON:
             output.result(output.as_json(obj))
@@ -276,7 +285,7 @@ def _print_object(obj: Object, format_: Format) -> None:
         case Format.NAME:
             output.result(output.object_name(obj))
         case _:
-            output.result(f"{output.object_name(obj)} created in namespace {objects.namespace(obj)}")
+            output.result(f"{output.object_name(obj)} {done} in namespace {objects.namespace(obj)}")
 
 
 def _print_list(items: Any, format_: Format) -> None:
@@ -288,14 +297,19 @@ def _print_list(items: Any, format_: Format) -> None:
     output.result(output.as_json(listing) if format_ is Format.JSON else output.as_yaml(listing))
 
 
-async def _ensure_namespace(client: Client, namespace: str) -> None:
-    try:
-        await client.get(NAMESPACES, namespace)
-    except errors.NotFound:
-        body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-        with contextlib.suppress(errors.AlreadyExists):
-            await client.create(NAMESPACES, body)
-        output.note(f"namespace {namespace} created")
+async def _create_with_namespace(client: Client, resource: Resource, claim: Object) -> Object:
+    """Creates the claim's namespace first, once it is known that the claim itself is accepted.
+
+    A server looks for the namespace before it looks at the claim, so the claim is tried in a namespace that exists.
+    """
+    namespace = objects.namespace(claim)
+    elsewhere = {**claim, "metadata": {**objects.metadata(claim), "namespace": DEFAULT_NAMESPACE}}
+    with contextlib.suppress(errors.AlreadyExists):
+        await client.create(resource, elsewhere, dry_run=True)
+    with contextlib.suppress(errors.AlreadyExists):
+        await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    output.note(f"namespace {namespace} created")
+    return await client.create(resource, claim)
 
 
 def _seconds(text: str) -> float:
@@ -331,8 +345,8 @@ def _is_text(value_type: Any) -> bool:
 def _with_model_flags() -> None:
     """Gives `create cluster` a flag for each field of the model, so that a new field needs no edit here."""
     fixed: list[tuple[str, Any, Any]] = [
-        ("name", Annotated[str, typer.Argument(help="The cluster's name.")], inspect.Parameter.empty),
-        ("namespace", NamespaceOption, DEFAULT_NAMESPACE),
+        ("name", Annotated[str, typer.Argument(metavar="NAME", help="The cluster's name.")], inspect.Parameter.empty),
+        ("namespace", _NewNamespaceOption, DEFAULT_NAMESPACE),
         ("wait", Annotated[bool, typer.Option("--wait", help="Wait until it is ready.")], False),
         ("timeout", TimeoutOption, "5m"),
         ("dry_run", Annotated[bool, typer.Option("--dry-run", help="Validate only; create nothing.")], False),

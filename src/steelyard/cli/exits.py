@@ -10,13 +10,20 @@ class Exit(IntEnum):
 
     OK = 0
     FAILED = 1
-    """The platform said no, or a check did not pass."""
     USAGE = 2
-    """The command line or the platform file is wrong."""
     NOT_RUNNING = 3
-    """No platform answers for this data directory."""
     TIMEOUT = 4
-    """What was waited for did not happen in time."""
+    INTERRUPTED = 130
+
+
+MEANINGS = {
+    Exit.OK: "Done. A platform that was told to end by Ctrl-C, SIGTERM or `steelyard down` ends with it, too.",
+    Exit.FAILED: "The platform said no, or a check did not pass.",
+    Exit.USAGE: "The command line or the platform file is wrong.",
+    Exit.NOT_RUNNING: "No platform answers for this data directory.",
+    Exit.TIMEOUT: "What was waited for did not happen in time.",
+    Exit.INTERRUPTED: "Ctrl-C ended the command; for a platform, a second Ctrl-C before it had ended.",
+}
 
 
 class CommandError(Exception):

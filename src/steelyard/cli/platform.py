@@ -187,17 +187,20 @@ def _await_start(where: DataDir, process: subprocess.Popen[bytes]) -> Instance |
 
 
 def _stop(where: DataDir) -> None:
-    instance = where.running()
-    if instance is None:
+    if where.running() is None:
         output.note(f"no platform runs in {where.root}")
         return
-    os.kill(instance.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_DEADLINE
-    while where.running() is not None:
+    told = 0
+    while (instance := where.running()) is not None:
+        # A platform in its first or last moments names no process yet, or no longer. Process 0 would be ourselves.
+        if instance.pid and instance.pid != told:
+            os.kill(instance.pid, signal.SIGTERM)
+            told = instance.pid
         if time.monotonic() > deadline:
             raise CommandError(
-                f"process {instance.pid} has not ended after {_STOP_DEADLINE:g} s; nothing acknowledged is lost if you "
-                f"end it by force: kill -9 {instance.pid}",
+                f"process {told} has not ended after {_STOP_DEADLINE:g} s; nothing acknowledged is lost if you "
+                f"end it by force: kill -9 {told}",
                 code=Exit.TIMEOUT,
             )
         time.sleep(0.05)

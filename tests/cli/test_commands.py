@@ -1,0 +1,423 @@
+"""The commands as a user runs them: processes against a platform, judged by output, exit code and what is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+
+import steelyard
+from steelyard.cli.exits import Exit
+from steelyard.cli.main import app
+from tests.harness import ROOT, PlatformProcess
+from tools import cli_reference
+
+CLAIMS = "workloadclusters.compute.steelyard.dev"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    code: int
+    out: str
+    err: str
+
+
+class Terminal:
+    """Runs `steelyard` with one data directory, and with compiled modules kept from one command to the next."""
+
+    def __init__(self, data_dir: Path, directory: Path, compiled: Path) -> None:
+        self.data_dir = data_dir
+        self.directory = directory
+        self._environment = {
+            **os.environ,
+            "PYTHONPYCACHEPREFIX": str(compiled),
+            "STEELYARD_DATA_DIR": str(data_dir),
+        }
+        for name in ("PYTHONDONTWRITEBYTECODE", "STEELYARD_PLATFORM", "KUBECONFIG"):
+            self._environment.pop(name, None)
+
+    def run(self, *arguments: str) -> Done:
+        done = subprocess.run(
+            [sys.executable, "-m", "steelyard", *arguments],
+            cwd=self.directory,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    def ok(self, *arguments: str) -> str:
+        done = self.run(*arguments)
+        assert done.code == Exit.OK, f"{arguments}: {done}"
+        return done.out
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.ok(*arguments, "-o", "json"))
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
+    with PlatformProcess(tmp_path_factory.mktemp("platform")) as process:
+        process.start()
+        yield process
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("compiled")
+
+
+@pytest.fixture
+def terminal(shared: PlatformProcess, tmp_path: Path, compiled: Path) -> Terminal:
+    return Terminal(shared.data_dir.root, tmp_path, compiled)
+
+
+@pytest.fixture(scope="module")
+def ready_claim(shared: PlatformProcess, compiled: Path) -> str:
+    """The name of a claim that is Ready, for the tests that only read it."""
+    terminal = Terminal(shared.data_dir.root, compiled, compiled)
+    done = terminal.run("create", "cluster", "ready", "--environment", "dev", "-n", "reading", "--wait")
+    assert done == Done(
+        Exit.OK,
+        "workloadcluster.compute.steelyard.dev/ready created in namespace reading\n",
+        "namespace reading created\n",
+    )
+    return "ready"
+
+
+@pytest.fixture
+def idle(tmp_path: Path, compiled: Path) -> Terminal:
+    """A terminal whose data directory no platform has used yet."""
+    return Terminal(tmp_path / "data", tmp_path, compiled)
+
+
+# The platform itself.
+
+
+def test_a_second_up_on_the_same_data_directory_says_so(shared: PlatformProcess, terminal: Terminal) -> None:
+    assert shared.process is not None
+    done = terminal.run("up", "--port", "0")
+    assert done.code == Exit.FAILED
+    assert done.out == ""
+    assert "already running" in done.err
+    assert f"process {shared.process.pid}" in done.err
+    assert "steelyard down" in done.err
+    detached = terminal.run("up", "--port", "0", "--detach")
+    assert detached.code == Exit.FAILED
+    assert "already running" in detached.err
+
+
+def test_up_on_a_taken_port_names_the_port_and_what_to_do(idle: Terminal) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = idle.run("up", "--port", port)
+    assert done.code == Exit.FAILED
+    assert f"127.0.0.1:{port}" in done.err
+    assert "--port" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_signal_ends_the_platform_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    with PlatformProcess(tmp_path) as platform:
+        instance = platform.start()
+        assert platform.process is not None
+        os.kill(platform.process.pid, number)
+        assert platform.process.wait(20) == Exit.OK
+        assert platform.data_dir.running() is None
+        told = platform.log.read_text()
+        assert f"serves the Kubernetes API at {instance.url}" in told
+        assert f"export KUBECONFIG={platform.data_dir.kubeconfig}" in told
+        assert "Traceback" not in told
+
+
+def test_a_detached_platform_runs_until_down_and_keeps_its_data(idle: Terminal) -> None:
+    assert idle.run("status").code == Exit.NOT_RUNNING
+    try:
+        done = idle.run("up", "--detach", "--port", "0")
+        assert done.code == Exit.OK, done.err
+        assert done.out == ""
+        assert str(idle.data_dir / "kubeconfig") in done.err
+        status = idle.ok("status")
+        assert "running: https://127.0.0.1:" in status
+        assert "claims:  0" in status
+    finally:
+        ended = idle.run("down")
+    assert ended.code == Exit.OK
+    assert "ended" in ended.err
+    assert (idle.data_dir / "steelyard.db").exists()
+
+    status = idle.run("status")
+    assert status.code == Exit.NOT_RUNNING
+    assert "not running" in status.out
+    get = idle.run("get")
+    assert get.code == Exit.NOT_RUNNING
+    assert "steelyard up" in get.err
+    again = idle.run("down")
+    assert again.code == Exit.OK
+    assert "no platform runs" in again.err
+
+
+@pytest.mark.parametrize("arguments", [["get"], ["kubeconfig"], ["describe", "shop"], ["status"]], ids=" ".join)
+def test_without_a_platform_a_command_says_how_to_start_one(idle: Terminal, arguments: list[str]) -> None:
+    done = idle.run(*arguments)
+    assert done.code == Exit.NOT_RUNNING
+    assert "steelyard up" in done.out + done.err
+    assert not idle.data_dir.exists()
+
+
+def test_a_mistyped_key_of_the_platform_file_is_named_with_its_line(idle: Terminal) -> None:
+    file = idle.directory / "platform.yaml"
+    file.write_text("domain: example.org\nenvironments:\n  dev:\n    wokerReplicas: 4\n")
+    done = idle.run("up", "--port", "0")
+    assert done.code == Exit.USAGE
+    assert "platform.yaml:4" in done.err
+    assert "wokerReplicas" in done.err
+    assert "workerReplicas?" in done.err
+    assert not idle.data_dir.exists()
+
+
+def test_status_counts_the_ready_claims(terminal: Terminal, ready_claim: str) -> None:
+    assert ready_claim
+    status = terminal.ok("status")
+    assert f"data:    {terminal.data_dir}" in status
+    assert "ready" in status.splitlines()[-1]
+
+
+def test_version_names_the_command_and_the_running_platform(terminal: Terminal, idle: Terminal) -> None:
+    first, second = terminal.ok("version").splitlines()
+    assert first.startswith(f"steelyard {steelyard.__version__} (Python ")
+    assert second.startswith(f"platform  {steelyard.__version__} at https://127.0.0.1:")
+    assert idle.ok("version").splitlines() == [first]
+
+
+def test_doctor_finds_a_sound_platform(terminal: Terminal) -> None:
+    findings = terminal.ok("doctor").splitlines()
+    assert not any(line.startswith("FAIL") for line in findings)
+    assert any(line.startswith("ok    platform: ready at https://") for line in findings)
+
+
+def test_doctor_says_what_is_wrong_and_how_to_mend_it(idle: Terminal) -> None:
+    idle.data_dir.mkdir()
+    kubeconfig = idle.data_dir / "kubeconfig"
+    kubeconfig.write_text("{}")
+    kubeconfig.chmod(0o644)
+    (idle.directory / "platform.yaml").write_text("domian: example.org\n")
+    done = idle.run("doctor")
+    assert done.code == Exit.FAILED
+    failures = [line for line in done.out.splitlines() if line.startswith("FAIL")]
+    assert any("kubeconfig: mode 644" in line and f"chmod 600 {kubeconfig}" in line for line in failures)
+    assert any("platform.yaml:1" in line and "domain?" in line for line in failures)
+
+
+# Kubeconfigs.
+
+
+def test_the_administrators_kubeconfig_is_private_and_complete(shared: PlatformProcess, terminal: Terminal) -> None:
+    file = shared.data_dir.kubeconfig
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(shared.data_dir.root.stat().st_mode) == 0o700
+    printed = terminal.ok("kubeconfig")
+    assert printed == file.read_text()
+    config = yaml.safe_load(printed)
+    instance = shared.data_dir.running()
+    assert instance is not None
+    assert config["clusters"][0]["cluster"]["server"] == instance.url
+    assert config["clusters"][0]["cluster"]["certificate-authority-data"]
+    assert config["current-context"] == config["contexts"][0]["name"]
+
+
+def test_a_clusters_kubeconfig_leads_to_its_own_api(terminal: Terminal, ready_claim: str) -> None:
+    config = yaml.safe_load(terminal.ok("kubeconfig", ready_claim))
+    claim = terminal.json("get", "cluster", ready_claim)
+    assert config["clusters"][0]["cluster"]["server"] == claim["status"]["endpoint"]
+
+
+def test_the_kubeconfig_of_an_unknown_cluster_is_an_error(terminal: Terminal) -> None:
+    done = terminal.run("kubeconfig", "nobody")
+    assert (done.code, done.out) == (Exit.FAILED, "")
+    assert '"nobody" not found' in done.err
+
+
+# Creating.
+
+
+def test_a_bad_value_is_refused_by_field_and_nothing_is_created(terminal: Terminal) -> None:
+    for flag, value, complaint in (
+        ("--control-plane-replicas", "2", "spec.parameters.controlPlaneReplicas: Unsupported value: 2"),
+        ("--worker-replicas", "-1", "spec.parameters.workerReplicas: Invalid value: -1"),
+        ("--kubernetes-version", "newest", 'spec.parameters.kubernetesVersion: Invalid value: "newest"'),
+    ):
+        done = terminal.run("create", "cluster", "bad", "--environment", "dev", "-n", "for-bad-values", flag, value)
+        assert (done.code, done.out) == (Exit.FAILED, "")
+        assert complaint in done.err
+    assert "for-bad-values" not in terminal.ok("get", "namespaces", "-o", "name")
+    assert "/bad" not in terminal.ok("get", "-o", "name")
+
+
+def test_an_unknown_environment_is_a_usage_error_that_lists_the_known_ones(terminal: Terminal) -> None:
+    done = terminal.run("create", "cluster", "bad", "--environment", "prod")
+    assert (done.code, done.out) == (Exit.USAGE, "")
+    assert "production" in done.err
+
+
+def test_creating_twice_is_refused(terminal: Terminal, ready_claim: str) -> None:
+    done = terminal.run("create", "cluster", ready_claim, "--environment", "dev", "-n", "reading")
+    assert (done.code, done.out) == (Exit.FAILED, "")
+    assert f'{CLAIMS} "{ready_claim}" already exists' in done.err
+
+
+def test_a_dry_run_shows_the_claim_and_creates_nothing(terminal: Terminal) -> None:
+    words = ("create", "cluster", "dry", "--environment", "dev", "--worker-replicas", "7", "--dry-run")
+    claim = terminal.json(*words)
+    assert claim["spec"]["parameters"] == {"environment": "dev", "workerReplicas": 7}
+    assert terminal.ok(*words) == "workloadcluster.compute.steelyard.dev/dry would be created in namespace default\n"
+    assert "/dry" not in terminal.ok("get", "-o", "name")
+
+
+# Reading.
+
+
+def test_get_prints_every_format(terminal: Terminal, ready_claim: str) -> None:
+    header, row = terminal.ok("get", "-n", "reading").splitlines()
+    assert header.split()[:3] == ["NAME", "ENVIRONMENT", "VERSION"]
+    assert row.split()[:2] == [ready_claim, "dev"]
+    everywhere = terminal.ok("get").splitlines()
+    assert everywhere[0].split()[:2] == ["NAMESPACE", "NAME"]
+    assert any(line.split()[:2] == ["reading", ready_claim] for line in everywhere[1:])
+    assert len(terminal.ok("get", "-n", "reading", "-o", "wide").splitlines()[0]) >= len(header)
+
+    assert terminal.ok("get", "-n", "reading", "-o", "name") == f"workloadcluster.compute.steelyard.dev/{ready_claim}\n"
+    listing = terminal.json("get", "-n", "reading")
+    assert [item["metadata"]["name"] for item in listing["items"]] == [ready_claim]
+    one = yaml.safe_load(terminal.ok("get", "cluster", ready_claim, "-o", "yaml"))
+    assert one == listing["items"][0]
+    assert terminal.ok("get", f"machines.cluster.x-k8s.io/{_first_machine(terminal)}").count("\n") == 2
+
+
+def test_get_of_nothing_says_so_beside_the_result(terminal: Terminal) -> None:
+    assert terminal.run("get", "-n", "empty") == Done(0, "", "No workloadclusters in namespace empty.\n")
+    assert terminal.run("get", "machines", "-n", "empty", "-o", "name") == Done(0, "", "")
+    assert terminal.json("get", "-n", "empty")["items"] == []
+    assert yaml.safe_load(terminal.ok("get", "-n", "empty", "-o", "yaml"))["items"] == []
+
+
+def test_get_selects_by_label(terminal: Terminal, ready_claim: str) -> None:
+    assert ready_claim
+    words = ("get", "machines", "-n", "reading", "-o", "name")
+    everything = terminal.ok(*words).splitlines()
+    workers = terminal.ok(*words, "-l", "!cluster.x-k8s.io/control-plane").splitlines()
+    assert (len(everything), len(workers)) == (3, 2)
+    table = terminal.ok(*words[:-2], "-l", "cluster.x-k8s.io/cluster-name in (ready, other)")
+    assert table.count("\n") == 4
+
+
+def test_an_unknown_kind_is_an_error_that_says_where_to_look(terminal: Terminal) -> None:
+    done = terminal.run("get", "gadgets")
+    assert (done.code, done.out) == (Exit.FAILED, "")
+    assert 'no resource "gadgets"' in done.err
+    assert "api-resources" in done.err
+
+
+def test_describe_tells_of_a_claim_what_it_is_made_of_and_what_to_do_next(terminal: Terminal, ready_claim: str) -> None:
+    told = terminal.ok("describe", ready_claim)
+    assert told.startswith(f"WorkloadCluster reading/{ready_claim}: Ready\n")
+    assert "dev on simulated machines" in told
+    assert "workers: 2 of 2 ready" in told
+    assert _first_machine(terminal) in told
+    assert f"steelyard kubeconfig {ready_claim} -n reading" in told
+
+
+def test_describe_tells_of_any_other_kind_its_conditions_and_fields(terminal: Terminal, ready_claim: str) -> None:
+    told = terminal.ok("describe", "kubeadmcontrolplane", f"{ready_claim}-control-plane", "-n", "reading")
+    assert told.startswith(f"KubeadmControlPlane reading/{ready_claim}-control-plane\n")
+    assert "Conditions" in told
+    assert "replicas: 1" in told
+
+
+# Waiting and deleting.
+
+
+def test_wait_gives_up_after_its_time(terminal: Terminal, ready_claim: str) -> None:
+    done = terminal.run("wait", ready_claim, "--for", "Perfect", "--timeout", "1s")
+    assert (done.code, done.out) == (Exit.TIMEOUT, "")
+    assert f"WorkloadCluster reading/{ready_claim} is not Perfect after 1 s" in done.err
+    assert f"steelyard describe {ready_claim}" in done.err
+
+
+def test_wait_refuses_what_is_no_duration(terminal: Terminal, ready_claim: str) -> None:
+    done = terminal.run("wait", ready_claim, "--timeout", "soon")
+    assert done.code == Exit.USAGE
+    assert '"soon" is not a duration' in done.err
+
+
+def test_what_is_ready_or_gone_already_is_not_waited_for(terminal: Terminal, ready_claim: str) -> None:
+    assert terminal.run("wait", ready_claim) == Done(0, "", "")
+    assert terminal.run("wait", "never-was", "--for", "deleted") == Done(0, "", "")
+    assert terminal.run("wait", "never-was").code == Exit.FAILED
+
+
+def test_the_same_name_in_two_namespaces_needs_the_namespace(terminal: Terminal) -> None:
+    for namespace in ("left", "right"):
+        terminal.ok("create", "cluster", "twin", "--environment", "dev", "--worker-replicas", "0", "-n", namespace)
+    done = terminal.run("delete", "twin", "--yes")
+    assert done.code == Exit.USAGE
+    assert "left, right" in done.err
+    assert "--namespace" in done.err
+
+    deleted = terminal.run("delete", "twin", "--yes", "-n", "left")
+    assert deleted == Done(0, "", "WorkloadCluster left/twin deleted\n")
+    assert terminal.ok("get", "-n", "left", "-o", "name") == ""
+    assert terminal.ok("get", "machines", "-n", "left", "-o", "name") == ""
+    assert "twin" in terminal.ok("get", "-n", "right", "-o", "name")
+
+    going = terminal.run("delete", "cluster/twin", "--yes", "--no-wait")
+    assert going == Done(0, "", "WorkloadCluster right/twin is being deleted\n")
+    terminal.ok("wait", "twin", "-n", "right", "--for", "deleted", "--timeout", "30s")
+    assert terminal.ok("get", "-n", "right", "-o", "name") == ""
+
+
+def test_deleting_what_is_not_there_is_an_error(terminal: Terminal) -> None:
+    done = terminal.run("delete", "nobody", "--yes")
+    assert (done.code, done.out) == (Exit.FAILED, "")
+    assert f'{CLAIMS} "nobody" not found' in done.err
+
+
+# Help.
+
+
+@pytest.mark.parametrize("command", cli_reference.commands(app), ids=lambda command: command.name)
+def test_help_has_an_example_that_parses(command: cli_reference.Command) -> None:
+    """The example is a line of its own, and names only options that the command has."""
+    assert command.example.startswith(f"steelyard {command.name}"), command.name
+    options = {name for option in command.options for name in option.names}
+    used = {word for word in command.example.split() if word.startswith("-")}
+    assert used <= options
+    assert "--data-dir" in options
+
+
+def test_the_installed_command_is_there() -> None:
+    program = shutil.which("steelyard", path=str(Path(sys.executable).parent))
+    assert program is not None
+    done = subprocess.run([program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "Usage: steelyard" in done.stdout + done.stderr
+
+
+def _first_machine(terminal: Terminal) -> str:
+    items = cast("list[dict[str, Any]]", terminal.json("get", "machines", "-n", "reading")["items"])
+    return str(items[0]["metadata"]["name"])
