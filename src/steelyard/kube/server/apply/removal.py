@@ -87,13 +87,17 @@ def prune(shape: Shape, merged: Object, last: Tree, managed: Tree) -> Object:
     `managed` is everything that anyone manages, the manager's new configuration included. A field is gone only if the
     manager itself had applied it; one that somebody else owns stays, and so does one below it.
     """
-    named_last = with_named_fields(shape, last)
-    in_merged = with_named_fields(shape, typed.to_fieldset(shape, merged))
-    without_last = cast(Object, _remove(shape, merged, named_last, emptied=False) or {})
-    keep = fieldset.union(
-        with_named_fields(shape, typed.to_fieldset(shape, without_last)), with_named_fields(shape, managed)
-    )
-    owned = cast(Object, _remove(shape, merged, fieldset.difference(in_merged, keep), emptied=False) or {})
+    # Top-level fields do not depend on each other: only those from which something may go need a look.
+    stale = fieldset.difference(last, managed)
+    part = {name: value for name, value in merged.items() if "f:" + name in stale}
+    if not part:
+        return merged
+    named_last = with_named_fields(shape, {element: last[element] for element in stale})
+    named_managed = with_named_fields(shape, {element: managed[element] for element in stale if element in managed})
+    in_merged = with_named_fields(shape, typed.to_fieldset(shape, part))
+    without_last = cast(Object, _remove(shape, part, named_last, emptied=False) or {})
+    keep = fieldset.union(with_named_fields(shape, typed.to_fieldset(shape, without_last)), named_managed)
+    owned = cast(Object, _remove(shape, part, fieldset.difference(in_merged, keep), emptied=False) or {})
     in_owned = with_named_fields(shape, typed.to_fieldset(shape, owned))
     gone = fieldset.intersection(fieldset.difference(in_merged, in_owned), named_last)
     return remove(shape, merged, gone) if gone else merged

@@ -8,6 +8,7 @@ kept, an object has no properties) maps merge and lists are atomic.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Final, Literal
 
 from steelyard.kube import objectmeta
@@ -130,11 +131,15 @@ def _scalar(schema: Schema) -> Scalar:
 
 
 _STRING: Final = Schema(type="string")
+_OBJECT_META: Final = dataclasses.replace(
+    objectmeta.SCHEMA, properties={**objectmeta.SCHEMA.properties, "managedFields": Schema(type="array")}
+)
+"""What managed fields look like inside does not matter here, and would make all metadata count as ambiguous."""
 
 
 def _with_object_meta(properties: dict[str, Schema]) -> dict[str, Schema]:
     """Whatever a kind's schema says of metadata (a CRD may restrict the name), its fields are those of all objects."""
-    return {"apiVersion": _STRING, "kind": _STRING, **properties, "metadata": objectmeta.SCHEMA}
+    return {"apiVersion": _STRING, "kind": _STRING, **properties, "metadata": _OBJECT_META}
 
 
 DEDUCED: Final = Shape(Schema(preserve_unknown=True), preserve=True, ambiguities={})
