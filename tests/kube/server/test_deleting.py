@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -11,6 +13,8 @@ import pytest
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES
+from steelyard.kube.server import background
+from steelyard.kube.store.store import Store
 from tests.kube.server.bench import CLUSTER_PARTS, PARTS, WIDGETS, Bench, decoded, eventually, make, owned_by, widget
 
 HOLD = "example.com/hold"
@@ -210,6 +214,42 @@ async def test_hundreds_of_dependents(bench: Bench) -> None:
     await asyncio.gather(*(bench.create(PARTS, body) for body in bodies))
     await bench.delete(WIDGETS, "owner")
     await eventually(lambda: _is(bench, []))
+
+
+async def test_a_server_that_cannot_keep_up_starts_over(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path / "lagging.db", fsync=False, lag_limit=3)
+    bench = await Bench.start(store)
+    owner = await bench.create(WIDGETS, widget("owner"))
+    bodies = [make(PARTS, f"p{index}", ownerReferences=owned_by(owner)) for index in range(50)]
+    await asyncio.gather(*(bench.create(PARTS, body) for body in bodies))
+    await bench.delete(WIDGETS, "owner")
+    await eventually(lambda: _is(bench, []))
+    await bench.api.close()
+    await store.close()
+
+
+async def test_work_waits_for_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background, "_RETRY_SECONDS", 0.01)
+    fills_after, refused = 0, 0
+
+    def before_commit(revision: int) -> None:
+        nonlocal refused
+        if fills_after and revision > fills_after:
+            refused += 1
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    store = await Store.open(tmp_path / "full.db", fsync=False, before_commit=before_commit)
+    bench = await Bench.start(store)
+    owner = await bench.create(WIDGETS, widget("owner"))
+    await bench.create(PARTS, make(PARTS, "child", ownerReferences=owned_by(owner)))
+    fills_after = store.revision + 1
+    await bench.delete(WIDGETS, "owner")
+    await eventually(lambda: refused > 2)
+    assert await bench.exists(PARTS, "child")
+    fills_after = 0
+    await eventually(lambda: _is(bench, []))
+    await bench.api.close()
+    await store.close()
 
 
 def _encoded(obj: Object) -> bytes:

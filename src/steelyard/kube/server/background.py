@@ -60,11 +60,12 @@ class Work:
         self.enqueue(item)
         self.wake()
 
-    def take(self) -> list[str]:
-        taken = list(self._items)[:_SLICE]
-        for item in taken:
+    def take(self) -> str | None:
+        """The item that waits longest."""
+        for item in self._items:
             del self._items[item]
-        return taken
+            return item
+        return None
 
     @property
     def is_idle(self) -> bool:
@@ -120,10 +121,15 @@ class Background:
     async def _drain(self) -> None:
         while True:
             for concern in self._concerns:
-                for item in concern.take():
+                for _ in range(_SLICE):
+                    item = concern.take()
+                    if item is None:
+                        break
                     try:
                         concern.process(item)
                     except StoreError:
+                        concern.enqueue(item)
+                        asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._wake)
                         return
                     except Exception:
                         _log.exception("background work failed", extra={"item": item})

@@ -186,6 +186,8 @@ def _settle_namespace(served: Served, metadata: Object, namespace: str) -> None:
         return
     if given and given != namespace:
         raise errors.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    if not namespace:
+        raise errors.BadRequest("an empty namespace may not be set during creation")
     metadata["namespace"] = namespace
 
 
