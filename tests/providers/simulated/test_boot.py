@@ -51,6 +51,7 @@ def test_a_node_name_that_is_written_out_is_used() -> None:
 def test_a_worker_joins_with_a_token() -> None:
     node = boot.read(_cloud_config({"/run/kubeadm/kubeadm-join-config.yaml": JOIN}), default_node_name="w")
     assert node == boot.Join("w", "abcdef.0123456789abcdef", ("sha256:00",), "127.0.0.1:6443", None)
+    assert isinstance(node, boot.Join)
     assert not node.joins_control_plane
 
 
