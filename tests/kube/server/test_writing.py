@@ -268,6 +268,14 @@ async def test_nulls_of_built_in_kinds_are_absent_fields(bench: Bench) -> None:
     assert "labels" not in created["metadata"]
 
 
+async def test_empty_metadata_is_absent_metadata(bench: Bench) -> None:
+    created = await bench.create(WIDGETS, widget("a", annotations={}, labels={}, finalizers=[], ownerReferences=[]))
+    assert not {"annotations", "labels", "finalizers", "ownerReferences"} & created["metadata"].keys()
+    revision = bench.store.revision
+    await bench.patch(WIDGETS, "a", {"metadata": {"annotations": {}}})
+    assert bench.store.revision == revision
+
+
 async def test_namespaces_start_active(bench: Bench) -> None:
     created = await bench.create(NAMESPACES, make(NAMESPACES, "n"))
     assert created["status"] == {"phase": "Active"}

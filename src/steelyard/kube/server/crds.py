@@ -176,7 +176,7 @@ def _describe(version: ServedVersion, *, terminating: bool) -> Served:
         subresources["status"] = Subresource("status", resource.group, resource.version, resource.kind)
     return Served(
         resource,
-        version.schema,
+        None,
         version.singular,
         version.list_kind or f"{resource.kind}List",
         version.short_names,

@@ -6,6 +6,7 @@ upstream's server and controllers do, so that a definition is established in the
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -28,10 +29,9 @@ class ScalePaths:
     label_selector: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServedVersion:
     resource: Resource
-    schema: Schema
     openapi: Object
     """The schema as the definition has it, for publishing."""
     singular: str
@@ -45,6 +45,11 @@ class ServedVersion:
     is_storage: bool
     storage_version: str
     deprecation_warning: str
+
+    @functools.cached_property
+    def schema(self) -> Schema:
+        """Parsed when first needed: a server that starts with many definitions is soon asked for few of them."""
+        return parse.from_openapi(self.openapi)
 
 
 def served_versions(crd: Object) -> tuple[ServedVersion, ...]:
@@ -65,7 +70,6 @@ def _served(spec: Object, accepted: Object, version: Object, storage: str) -> Se
     selectable = map(objects.mapping, objects.sequence(version.get("selectableFields")))
     return ServedVersion(
         resource=Resource(group, name, str(accepted["plural"]), kind, namespaced=spec.get("scope") == "Namespaced"),
-        schema=parse.from_openapi(openapi),
         openapi=openapi,
         singular=str(accepted.get("singular") or ""),
         list_kind=str(accepted.get("listKind") or ""),

@@ -54,6 +54,9 @@ def decode(served: Served, body: Any, wanted: WriteOptions) -> Draft:
     if refusal is not None:
         raise refusal
     meta = cast(Object, given) if given is not None else {}
+    for name in _OMITTED_IF_EMPTY:
+        if name in meta and not meta[name]:
+            del meta[name]
     obj = ordered(obj, resource.api_version, resource.kind, meta)
     if b"null" in encoded:
         _read_nulls(served, obj)
@@ -86,6 +89,8 @@ def _report_unknown(served: Served, removed: list[str], wanted: WriteOptions) ->
     return tuple(complaints)
 
 
+_OMITTED_IF_EMPTY: Final = ("annotations", "finalizers", "generateName", "labels", "namespace", "ownerReferences")
+"""Metadata is read into a Go structure, which does not tell an empty field from an absent one."""
 _ZERO: Final[dict[str, Callable[[], Any]]] = {
     "string": str, "object": dict, "array": list, "integer": int, "number": int, "boolean": bool,
 }  # fmt: skip

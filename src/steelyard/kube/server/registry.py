@@ -49,7 +49,7 @@ class Served:
     """One resource in one version. Described once, so identity is equality."""
 
     resource: Resource
-    schema: Schema
+    builtin_schema: Schema | None
     singular: str = ""
     list_kind: str = ""
     short_names: tuple[str, ...] = ()
@@ -72,6 +72,12 @@ class Served:
     has_status: bool = False
     opening: bytes = b""
     """How the JSON of every object in this version begins: objects are written apiVersion first."""
+
+    @property
+    def schema(self) -> Schema:
+        schema = self.custom.schema if self.custom is not None else self.builtin_schema
+        assert schema is not None
+        return schema
 
     @property
     def group_resource(self) -> str:
