@@ -12,7 +12,7 @@ import contextlib
 import datetime
 import os
 import signal
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +35,9 @@ from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server import authn, http, tls
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
+from steelyard.kube.server.endpoints import Check
 from steelyard.kube.server.hosting import Hosting
+from steelyard.kube.store.errors import Corrupt, Locked
 from steelyard.kube.store.store import Store
 from steelyard.providers import simulated
 from steelyard.settings import Platform
@@ -67,9 +69,8 @@ class Running:
 
     url: str
     client: Client
-    manager: Manager
-    store: Store
-    simulated_store: Store
+    controllers: asyncio.Task[None]
+    """Ends only when the platform does, or when something is broken beyond what a retry can mend."""
 
 
 def run(options: Options, *, on_ready: OnReady | None = None, companion: Companion | None = None) -> None:
@@ -89,7 +90,7 @@ async def _serve(options: Options, on_ready: OnReady | None, companion: Companio
             description = f"domain {options.platform.domain}, {options.platform.infrastructure} machines"
             on_ready(platform.url, options.data_dir.kubeconfig, description)
         beside = asyncio.ensure_future(companion(platform.client)) if companion else None
-        await ended.wait()
+        await _first(platform.controllers, ended)
         if beside is not None:
             beside.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -120,9 +121,13 @@ async def started(options: Options) -> AsyncGenerator[Running]:
 
         hosting = Hosting(simulated_store, host=options.host, clock=clock)
         stack.push_async_callback(hosting.close)
-        url = await _listen(stack, api, options, hosting.advertised_host, clock.now())
-
         manager = _manager(client, hosting, options.platform)
+        checks: dict[str, Check] = {
+            "store": lambda: store.failure or simulated_store.failure,
+            "controllers": lambda: None if manager.ready.is_set() else "the controllers are starting",
+        }
+        url = await _listen(stack, api, options, hosting.advertised_host, checks, clock.now())
+
         running = asyncio.create_task(manager.run(), name="manager")
         stack.push_async_callback(_stop, manager, running)
         await _first(running, manager.ready)
@@ -131,7 +136,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
                 pid=os.getpid(), url=url, started=clocks.rfc3339(clock.now()), version=steelyard.__version__
             )
         )
-        yield Running(url, client, manager, store, simulated_store)
+        yield Running(url, client, running)
 
 
 def _manager(client: Client, hosting: Hosting, platform: Platform) -> Manager:
@@ -159,13 +164,21 @@ async def _define_kinds(client: Client, domain: str) -> None:
 
 
 async def _open(stack: contextlib.AsyncExitStack, options: Options, path: Path) -> Store:
-    store = await options.open_store(path)
+    try:
+        store = await options.open_store(path)
+    except (Corrupt, Locked) as error:
+        raise CannotStart(str(error)) from error
     stack.push_async_callback(store.close)
     return store
 
 
 async def _listen(
-    stack: contextlib.AsyncExitStack, api: Api, options: Options, advertised_host: str, now: datetime.datetime
+    stack: contextlib.AsyncExitStack,
+    api: Api,
+    options: Options,
+    advertised_host: str,
+    checks: Mapping[str, Check],
+    now: datetime.datetime,
 ) -> str:
     """Serves the platform's API and writes the administrator's kubeconfig; the URL."""
     authority = credentials.authority(options.data_dir, now=now)
@@ -179,6 +192,7 @@ async def _listen(
             options.port,
             tls=tls.ServingTls(certificate, client_authority=authority.certificate),
             authenticator=authn.TokensAndCertificates(credentials.users(token)),
+            checks=checks,
         )
     except OSError as error:
         raise CannotStart(

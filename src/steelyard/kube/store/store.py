@@ -106,6 +106,11 @@ class Store:
         """How many transactions (and so fsyncs) the writes so far took."""
         return self._writer.commits
 
+    @property
+    def failure(self) -> str | None:
+        """Why writes are refused until the store is opened again; None while all is well."""
+        return str(self._failure) if self._failure is not None else None
+
     def get(self, key: str) -> Record | None:
         return self._state.get(key)
 
