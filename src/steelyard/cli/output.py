@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import yaml
@@ -17,6 +18,18 @@ from steelyard.kube.objects import Object
 
 stdout = Console(highlight=False, soft_wrap=True)
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes the texts that kubectl would read as a truth value or a number and Python would not: y, n, 1e3."""
+
+
+def _quote_where(pattern: str, tag: str, first: str) -> None:
+    cast(Any, _Dumper).add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), list(first))
+
+
+_quote_where(r"^[yYnN]$", "bool", "yYnN")
+_quote_where(r"^[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+$", "float", "-+.0123456789")
 
 
 class Format(StrEnum):
@@ -46,7 +59,7 @@ def as_json(value: Any) -> str:
 
 
 def as_yaml(value: Any) -> str:
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=1000)
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
 
 
 def object_name(obj: Object) -> str:
