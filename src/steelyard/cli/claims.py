@@ -16,7 +16,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from steelyard.api.workloadcluster import Parameters
-from steelyard.cli import ages, describe, output, session, targets
+from steelyard.cli import describe, durations, output, session, targets
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.output import Format
 from steelyard.cli.session import DataDirOption, NamespaceOption, OutputOption
@@ -314,7 +314,7 @@ async def _create_with_namespace(client: Client, resource: Resource, claim: Obje
 
 def _seconds(text: str) -> float:
     try:
-        return ages.seconds(text)
+        return durations.seconds(text)
     except ValueError as error:
         raise CommandError(str(error), code=Exit.USAGE) from None
 

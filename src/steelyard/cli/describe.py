@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from steelyard.api.clusterapi import resources as clusterapi
-from steelyard.cli import ages, output
-from steelyard.kube import errors, objects
+from steelyard.cli import output
+from steelyard.kube import ages, errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import EVENTS, Resource
@@ -84,7 +84,7 @@ def _lines(picture: Picture, now: datetime.datetime) -> Iterator[str]:
     endpoint = objects.at(claim, "status", "endpoint")
     if endpoint:
         yield f"  endpoint: {endpoint}"
-    yield f"  age: {ages.age(str(objects.metadata(claim).get('creationTimestamp') or ''), now)}"
+    yield f"  age: {ages.since(objects.metadata(claim).get('creationTimestamp'), now)}"
     yield ""
     yield from _conditions(claim, now)
     if picture.machines:
@@ -143,7 +143,7 @@ def _machine(machine: Object, now: datetime.datetime) -> tuple[str, ...]:
         str(objects.at(machine, "status", "phase") or "Pending"),
         str(objects.at(machine, "status", "nodeRef", "name") or "-"),
         str(objects.at(machine, "spec", "version") or ""),
-        ages.age(str(objects.metadata(machine).get("creationTimestamp") or ""), now),
+        ages.since(objects.metadata(machine).get("creationTimestamp"), now),
     )
 
 
@@ -161,7 +161,7 @@ def _condition_row(condition: Object, now: datetime.datetime) -> tuple[str, ...]
         str(condition.get("type") or ""),
         str(condition.get("status") or ""),
         str(condition.get("reason") or ""),
-        ages.age(str(condition.get("lastTransitionTime") or ""), now),
+        ages.since(condition.get("lastTransitionTime"), now),
         str(condition.get("message") or "").replace("\n", " "),
     )
 
@@ -176,7 +176,7 @@ def _events(events: Sequence[Object], now: datetime.datetime) -> list[str]:
         times = f" ({count} times)" if count > 1 else ""
         table.append(
             (
-                ages.age(_event_time(event), now),
+                ages.since(_event_time(event), now),
                 str(event.get("type") or ""),
                 str(event.get("reason") or ""),
                 f"{str(involved.get('kind') or '').lower()}/{involved.get('name')}",

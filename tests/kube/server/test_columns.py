@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from steelyard.kube import ages
 from steelyard.kube.objects import Object
-from steelyard.kube.server import ages, columns, jsonpath, registry
+from steelyard.kube.server import columns, jsonpath, registry
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 OBJECT: Object = {

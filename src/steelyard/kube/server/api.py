@@ -11,10 +11,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
-from steelyard.kube import errors, objects
+from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
-from steelyard.kube.server import ages, authz, deleting, discovery, openapi, reading, reviews, subresources, writing
+from steelyard.kube.server import authz, deleting, discovery, openapi, reading, reviews, subresources, writing
 from steelyard.kube.server.background import Background
 from steelyard.kube.server.call import Call, Reply, User
 from steelyard.kube.server.core import Core, unavailable

@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from steelyard.kube import objects
+from steelyard.kube import ages, objects
 from steelyard.kube.objects import Object
-from steelyard.kube.server import ages, jsonpath
+from steelyard.kube.server import jsonpath
 
 Cell = Callable[[Object, datetime], Any]
 

@@ -13,10 +13,10 @@ from typing import Protocol
 
 import orjson
 
-from steelyard.kube import errors, objects
+from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, Resource
-from steelyard.kube.server import ages, keys
+from steelyard.kube.server import keys
 from steelyard.kube.server.registry import Registry, Served
 from steelyard.kube.store.errors import StoreError, StoreFailed
 from steelyard.kube.store.record import Record
