@@ -27,7 +27,7 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     if command -v apt-get >/dev/null 2>&1; then
         echo "Installing python$version-venv, which makes virtual environments (Debian keeps it apart from Python)." >&2
         $sudo apt-get update -qq
-        $sudo apt-get install -y -qq "python$version-venv" >/dev/null
+        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "python$version-venv" >/dev/null
     else
         echo "Python's venv module is missing. Install it (package python$version-venv or alike) and try again." >&2
         exit 1
@@ -38,7 +38,7 @@ for program in $programs; do
     command -v "$program" >/dev/null 2>&1 && continue
     if command -v apt-get >/dev/null 2>&1; then
         echo "Installing $program, which some tests use." >&2
-        { $sudo apt-get update -qq && $sudo apt-get install -y -qq "$program" >/dev/null; } ||
+        { $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$program" >/dev/null; } ||
             echo "Could not install $program; the tests that need it will be skipped and say so." >&2
     else
         echo "$program is not installed; the tests that need it will be skipped and say so." >&2
