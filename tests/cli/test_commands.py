@@ -10,6 +10,7 @@ import socket
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,17 @@ class Terminal:
             check=False,
         )
         return Done(done.returncode, done.stdout, done.stderr)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "steelyard", *arguments],
+            cwd=self.directory,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def ok(self, *arguments: str) -> str:
         done = self.run(*arguments)
@@ -132,6 +144,19 @@ def test_up_on_a_taken_port_names_the_port_and_what_to_do(idle: Terminal) -> Non
     assert "Traceback" not in done.err
 
 
+def test_a_data_directory_that_cannot_be_one_is_named(idle: Terminal) -> None:
+    idle.data_dir.write_text("a file")
+    for arguments in (["up", "--port", "0"], ["get"]):
+        done = idle.run(*arguments)
+        assert done.code == Exit.FAILED
+        assert str(idle.data_dir) in done.err
+        assert "--data-dir" in done.err
+        assert "Traceback" not in done.err
+    done = idle.run("doctor")
+    assert done.code == Exit.FAILED
+    assert f"FAIL  data directory: {idle.data_dir} is not a writable directory" in done.out
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_a_signal_ends_the_platform_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     with PlatformProcess(tmp_path) as platform:
@@ -168,12 +193,10 @@ def test_a_detached_platform_runs_until_down_and_keeps_its_data(idle: Terminal) 
     get = idle.run("get")
     assert get.code == Exit.NOT_RUNNING
     assert "steelyard up" in get.err
-    again = idle.run("down")
-    assert again.code == Exit.OK
-    assert "no platform runs" in again.err
+    assert idle.run("down") == Done(0, "", f"no platform runs in {idle.data_dir}\n")
 
 
-@pytest.mark.parametrize("arguments", [["get"], ["kubeconfig"], ["describe", "shop"], ["status"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [["kubeconfig"], ["describe", "shop"]], ids=" ".join)
 def test_without_a_platform_a_command_says_how_to_start_one(idle: Terminal, arguments: list[str]) -> None:
     done = idle.run(*arguments)
     assert done.code == Exit.NOT_RUNNING
@@ -300,7 +323,6 @@ def test_get_prints_every_format(terminal: Terminal, ready_claim: str) -> None:
     everywhere = terminal.ok("get").splitlines()
     assert everywhere[0].split()[:2] == ["NAMESPACE", "NAME"]
     assert any(line.split()[:2] == ["reading", ready_claim] for line in everywhere[1:])
-    assert len(terminal.ok("get", "-n", "reading", "-o", "wide").splitlines()[0]) >= len(header)
 
     assert terminal.ok("get", "-n", "reading", "-o", "name") == f"workloadcluster.compute.steelyard.dev/{ready_claim}\n"
     listing = terminal.json("get", "-n", "reading")
@@ -313,7 +335,6 @@ def test_get_prints_every_format(terminal: Terminal, ready_claim: str) -> None:
 def test_get_of_nothing_says_so_beside_the_result(terminal: Terminal) -> None:
     assert terminal.run("get", "-n", "empty") == Done(0, "", "No workloadclusters in namespace empty.\n")
     assert terminal.run("get", "machines", "-n", "empty", "-o", "name") == Done(0, "", "")
-    assert terminal.json("get", "-n", "empty")["items"] == []
     assert yaml.safe_load(terminal.ok("get", "-n", "empty", "-o", "yaml"))["items"] == []
 
 
@@ -332,6 +353,13 @@ def test_an_unknown_kind_is_an_error_that_says_where_to_look(terminal: Terminal)
     assert (done.code, done.out) == (Exit.FAILED, "")
     assert 'no resource "gadgets"' in done.err
     assert "api-resources" in done.err
+    assert terminal.run("get", "one", "two", "three").code == Exit.USAGE
+
+
+def test_kinds_go_by_their_short_names_too(terminal: Terminal, ready_claim: str) -> None:
+    assert ready_claim
+    assert "namespace/reading\n" in terminal.ok("get", "ns", "-o", "name")
+    assert terminal.ok("get", "kcp", "-n", "reading", "-o", "name").endswith("/ready-control-plane\n")
 
 
 def test_describe_tells_of_a_claim_what_it_is_made_of_and_what_to_do_next(terminal: Terminal, ready_claim: str) -> None:
@@ -360,6 +388,15 @@ def test_wait_gives_up_after_its_time(terminal: Terminal, ready_claim: str) -> N
     assert f"steelyard describe {ready_claim}" in done.err
 
 
+def test_ctrl_c_ends_a_wait(terminal: Terminal, ready_claim: str) -> None:
+    waiting = terminal.start("wait", ready_claim, "--for", "Perfect", "--timeout", "60s")
+    _await_connection(waiting.pid)
+    waiting.send_signal(signal.SIGINT)
+    out, err = waiting.communicate(timeout=10)
+    assert (waiting.returncode, out) == (Exit.INTERRUPTED, "")
+    assert "Traceback" not in err
+
+
 def test_wait_refuses_what_is_no_duration(terminal: Terminal, ready_claim: str) -> None:
     done = terminal.run("wait", ready_claim, "--timeout", "soon")
     assert done.code == Exit.USAGE
@@ -384,7 +421,6 @@ def test_the_same_name_in_two_namespaces_needs_the_namespace(terminal: Terminal)
     assert deleted == Done(0, "", "WorkloadCluster left/twin deleted\n")
     assert terminal.ok("get", "-n", "left", "-o", "name") == ""
     assert terminal.ok("get", "machines", "-n", "left", "-o", "name") == ""
-    assert "twin" in terminal.ok("get", "-n", "right", "-o", "name")
 
     going = terminal.run("delete", "cluster/twin", "--yes", "--no-wait")
     assert going == Done(0, "", "WorkloadCluster right/twin is being deleted\n")
@@ -421,3 +457,11 @@ def test_the_installed_command_is_there() -> None:
 def _first_machine(terminal: Terminal) -> str:
     items = cast("list[dict[str, Any]]", terminal.json("get", "machines", "-n", "reading")["items"])
     return str(items[0]["metadata"]["name"])
+
+
+def _await_connection(pid: int) -> None:
+    """Until the process has sockets, and so is past loading and into its work."""
+    deadline = time.monotonic() + 30
+    while not any(os.readlink(link).startswith("socket:") for link in Path(f"/proc/{pid}/fd").iterdir()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

@@ -43,8 +43,10 @@ def run(where: DataDir, platform_file: Path | None) -> Iterator[Finding]:
     yield _python()
     yield _sqlite()
     yield _platform_file(platform_file)
-    yield from _data_directory(where)
-    yield from _platform(where)
+    data_directory = list(_data_directory(where))
+    yield from data_directory
+    if not any(finding.is_failure and finding.subject == "data directory" for finding in data_directory):
+        yield from _platform(where)
     yield _kubectl()
     yield _virtualisation()
 
@@ -71,8 +73,10 @@ def _platform_file(given: Path | None) -> Finding:
 
 def _data_directory(where: DataDir) -> Iterator[Finding]:
     existing = next(path for path in (where.root, *where.root.parents) if path.exists())
-    if not os.access(existing, os.W_OK | os.X_OK):
-        yield Finding("FAIL", "data directory", f"{existing} is not writable; choose another with --data-dir")
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        yield Finding(
+            "FAIL", "data directory", f"{existing} is not a writable directory; choose another with --data-dir"
+        )
         return
     free = shutil.disk_usage(existing).free
     text = f"{where.root}, {free / (1 << 30):.1f} GiB free"

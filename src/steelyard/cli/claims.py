@@ -91,16 +91,15 @@ def get(
     Example: steelyard get machines -n team-a -o wide
     """
     words = words or []
-    if len(words) == 1 and "/" in words[0]:
-        words = words[0].split("/", 1)
-    kind, name = (*words, "", "")[:2]
+    is_whole_kind = not words or (len(words) == 1 and "/" not in words[0])
+    target = targets.Target("".join(words), "") if is_whole_kind else session.guarded(lambda: targets.parse(words))
 
     async def command(client: Client) -> None:
-        resource = await targets.resource(client, kind)
+        resource = await targets.resource(client, target.kind)
         if format_ in (Format.TABLE, Format.WIDE):
-            await _print_table(client, resource, namespace, name, selector, wide=format_ is Format.WIDE)
-        elif name:
-            _print_object((await targets.find(client, targets.Target(kind, name), namespace))[1], format_)
+            await _print_table(client, resource, namespace, target.name, selector, wide=format_ is Format.WIDE)
+        elif target.name:
+            _print_object((await targets.find(client, target, namespace))[1], format_)
         else:
             items = (await client.list(resource, namespace, label_selector=selector)).items
             _print_list(items, format_)
@@ -237,7 +236,7 @@ async def _wait(client: Client, resource: Resource, obj: Object, wanted: str, ti
         waited_for = "gone" if wanted == "deleted" else wanted
         raise CommandError(
             f"{resource.kind} {objects.qualified_name(obj)} is not {waited_for} after {timeout:g} s: "
-            f"{_message(last)}; see: steelyard describe {name}",
+            f"{_message(last)}; see: steelyard describe {name}" + (f" -n {namespace}" if namespace else ""),
             code=Exit.TIMEOUT,
         ) from None
 

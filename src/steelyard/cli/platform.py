@@ -73,7 +73,7 @@ def status(data_dir: DataDirOption = None) -> None:
     Example: steelyard status
     """
     where = session.locate(data_dir)
-    instance = where.running()
+    instance = session.guarded(where.running)
     if instance is None:
         output.result(f"not running (data directory {where.root}); start it with: steelyard up")
         raise typer.Exit(Exit.NOT_RUNNING)
@@ -115,7 +115,7 @@ def version(data_dir: DataDirOption = None) -> None:
     output.result(
         f"steelyard {steelyard.__version__} (Python {machine.python_version()}, {machine.system()} {machine.machine()})"
     )
-    instance = session.locate(data_dir).running()
+    instance = session.guarded(session.locate(data_dir).running)
     if instance is not None:
         output.result(f"platform  {instance.version or 'starting'} at {instance.url}")
 

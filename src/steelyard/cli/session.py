@@ -68,6 +68,10 @@ def guarded(command: Callable[[], T]) -> T:
     except errors.ApiError as error:
         output.failure(error.message)
         raise typer.Exit(Exit.FAILED) from error
+    except OSError as error:
+        # The files at hand are those of the data directory and the platform file; transport failures came before.
+        output.failure(f"{error.filename or 'a file'}: {error.strerror or error}; choose another with --data-dir")
+        raise typer.Exit(Exit.FAILED) from error
     except KeyboardInterrupt:
         raise typer.Exit(Exit.INTERRUPTED) from None
 

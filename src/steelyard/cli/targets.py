@@ -1,7 +1,7 @@
 """What a command is about: from `cluster dev`, `cluster/dev` or plain `dev` to a resource and an object.
 
 Claims come first: `cluster` means our WorkloadCluster (as in `create cluster`), and a plain name is a claim's. Any
-other resource is found by its plural or kind, as kubectl does it, with the group after a dot where needed.
+other resource is found by its plural, kind or short name, as kubectl does it, with the group after a dot where needed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.kube import errors, objects
+from steelyard.kube.client import discovery
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -53,13 +54,35 @@ async def resource(client: Client, kind: str) -> Resource:
     if not kind or kind.lower() in _CLAIM_NAMES:
         return await claim_resource(client)
     name, _, group = kind.lower().partition(".")
-    for candidate in await client.discover():
+    served = await client.discover()
+    for candidate in served:
         is_meant = name in (candidate.plural, candidate.kind.lower())
         if is_meant and (not group or candidate.group == group):
             return candidate
+    short = await _with_short_name(client, name) if not group else set[tuple[str, str]]()
+    for candidate in served:
+        if (candidate.group, candidate.plural) in short:
+            return candidate
     raise CommandError(
-        f'there is no resource "{kind}"; `steelyard get` lists claims, `kubectl api-resources` all kinds'
+        f'there is no resource "{kind}"; a claim is named with its kind: cluster {kind}. '
+        "`kubectl api-resources` lists all kinds"
     )
+
+
+async def _with_short_name(client: Client, name: str) -> set[tuple[str, str]]:
+    """Group and plural of every resource with that short name; none where the server has no aggregated discovery."""
+    found: set[tuple[str, str]] = set()
+    for path in ("/api", "/apis"):
+        document = objects.mapping(await client.request("GET", path, accept=discovery.AGGREGATED))
+        for group in map(objects.mapping, objects.sequence(document.get("items"))):
+            for version in map(objects.mapping, objects.sequence(group.get("versions"))):
+                entries = map(objects.mapping, objects.sequence(version.get("resources")))
+                found |= {
+                    (objects.name(group), str(entry.get("resource")))
+                    for entry in entries
+                    if name in objects.sequence(entry.get("shortNames"))
+                }
+    return found
 
 
 async def find(client: Client, target: Target, namespace: str) -> tuple[Resource, Object]:
