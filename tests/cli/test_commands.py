@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -462,6 +463,14 @@ def _first_machine(terminal: Terminal) -> str:
 def _await_connection(pid: int) -> None:
     """Until the process has sockets, and so is past loading and into its work."""
     deadline = time.monotonic() + 30
-    while not any(os.readlink(link).startswith("socket:") for link in Path(f"/proc/{pid}/fd").iterdir()):
+    while not _has_socket(pid):
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def _has_socket(pid: int) -> bool:
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(link).startswith("socket:"):
+                return True
+    return False
