@@ -7,6 +7,7 @@ import contextlib
 import sys
 from collections.abc import Callable
 
+from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
@@ -26,7 +27,7 @@ async def show(client: Client) -> None:
     resource = await targets.claim_resource(client)
     await _claim(client, resource)
     if sys.stderr.isatty():
-        with Live(_table([]), console=output.stderr, auto_refresh=False) as live:
+        with Live(_table([]), console=Console(stderr=True, highlight=False), auto_refresh=False) as live:
             await _follow(client, resource, lambda claims: live.update(_table(claims), refresh=True))
     else:
         last: dict[str, tuple[str, ...]] = {}

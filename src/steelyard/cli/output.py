@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,14 +11,11 @@ from typing import Any, cast
 
 import orjson
 import yaml
-from rich.console import Console
-from rich.markup import escape
 
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
-stdout = Console(highlight=False, soft_wrap=True)
-stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+_RED, _PLAIN = "\x1b[31m", "\x1b[0m"
 
 
 class _Dumper(yaml.SafeDumper):
@@ -47,11 +45,13 @@ def result(text: str) -> None:
 
 def note(text: str) -> None:
     """Something for the person at the terminal: progress, a hint, what was done."""
-    stderr.print(escape(text))
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def failure(text: str) -> None:
-    stderr.print(f"[red]error:[/red] {escape(text)}")
+    is_coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    note(f"{_RED}error:{_PLAIN} {text}" if is_coloured else f"error: {text}")
 
 
 def as_json(value: Any) -> str:

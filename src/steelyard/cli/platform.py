@@ -15,7 +15,7 @@ import typer
 
 import steelyard
 from steelyard import settings
-from steelyard.cli import demo, output, session, targets
+from steelyard.cli import output, session, targets
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.session import DataDirOption
 from steelyard.datadir import AlreadyRunning, DataDir, Instance
@@ -121,9 +121,10 @@ def version(data_dir: DataDirOption = None) -> None:
 
 
 def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, with_demo: bool) -> None:
-    from steelyard import app  # imported here: the other commands need none of what the platform loads
-
     platform = _settings(platform_file)
+    from steelyard import app  # imported here: the other commands need none of what the platform loads
+    from steelyard.cli import demo
+
     try:
         app.run(
             app.Options(data_dir=where, host=host, port=port, platform=platform),
