@@ -42,6 +42,7 @@ facts: $(VENV)/.dev ## make the tables of upstream kinds again from their Go mod
 
 reference: $(VENV)/.dev ## make the reference pages in docs/reference again from the models
 	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/cli_reference.py
 
 clean: ## remove the virtual environment and caches; the platform's data stays
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis
