@@ -22,6 +22,8 @@ import steelyard
 from steelyard import credentials, datadir
 from steelyard.api import registry
 from steelyard.api.clusterapi import definitions as clusterapi
+from steelyard.backup import making
+from steelyard.backup.making import Backups
 from steelyard.controllers import lifecycle
 from steelyard.controllers.claims import controller as claims
 from steelyard.datadir import DataDir
@@ -37,6 +39,7 @@ from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.endpoints import Check
 from steelyard.kube.server.hosting import Hosting
+from steelyard.kube.server.operations import Operation, Operations
 from steelyard.kube.store.errors import Corrupt, Locked
 from steelyard.kube.store.store import Store
 from steelyard.providers import simulated
@@ -112,6 +115,10 @@ async def started(options: Options) -> AsyncGenerator[Running]:
     async with contextlib.AsyncExitStack() as stack:
         claimed = datadir.Claimed(options.data_dir)
         stack.callback(claimed.release)
+        if options.data_dir.restoring.exists():
+            raise CannotStart(
+                f"{options.data_dir.root}: a restore was interrupted. Run it again: steelyard restore FILE --force"
+            )
         store = await _open(stack, options, options.data_dir.database)
         simulated_store = await _open(stack, options, options.data_dir.simulated_database)
         api = await Api.start(store)
@@ -126,7 +133,8 @@ async def started(options: Options) -> AsyncGenerator[Running]:
             "store": lambda: store.failure or simulated_store.failure,
             "controllers": lambda: None if manager.ready.is_set() else "the controllers are starting",
         }
-        url = await _listen(stack, api, options, hosting.advertised_host, checks, clock.now())
+        operations = {making.PATH: Operation("GET", Backups(options.data_dir, store).make)}
+        url = await _listen(stack, api, options, hosting.advertised_host, checks, operations, clock.now())
 
         running = asyncio.create_task(manager.run(), name="manager")
         stack.push_async_callback(_stop, manager, running)
@@ -178,6 +186,7 @@ async def _listen(
     options: Options,
     advertised_host: str,
     checks: Mapping[str, Check],
+    operations: Operations,
     now: datetime.datetime,
 ) -> str:
     """Serves the platform's API and writes the administrator's kubeconfig; the URL."""
@@ -193,6 +202,7 @@ async def _listen(
             tls=tls.ServingTls(certificate, client_authority=authority.certificate),
             authenticator=authn.TokensAndCertificates(credentials.users(token)),
             checks=checks,
+            operations=operations,
         )
     except OSError as error:
         raise CannotStart(

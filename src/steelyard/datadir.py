@@ -7,6 +7,8 @@
   kubeconfig                mode 0600: the administrator's
   steelyard.pid             held (flock) by the running platform; its process id and address
   steelyard.log             what a detached platform writes
+  restoring                 there while a restore puts files in place: no platform starts then
+  replaced-<time>-<x>/      what was there before a restore
 """
 
 from __future__ import annotations
@@ -66,6 +68,10 @@ class DataDir:
     @property
     def log_file(self) -> Path:
         return self.root / "steelyard.log"
+
+    @property
+    def restoring(self) -> Path:
+        return self.root / "restoring"
 
     def create(self) -> None:
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from steelyard.cli import claims, platform
+from steelyard.cli import backups, claims, platform
 
 app = typer.Typer(
     name="steelyard",
@@ -24,6 +24,8 @@ app.command("get")(claims.get)
 app.command("describe")(claims.describe_)
 app.command("wait")(claims.wait)
 app.command("delete")(claims.delete)
+app.command("backup")(backups.backup)
+app.command("restore")(backups.restore)
 app.command("version")(platform.version)
 app.command("doctor")(platform.doctor)
 

@@ -13,7 +13,7 @@ import time
 import urllib.parse
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 import aiohttp
 import orjson
@@ -205,6 +205,18 @@ class HttpClient:
 
     async def request(self, method: str, path: str, *, body: Object | None = None, accept: str = _JSON) -> Any:
         return await self._call(method, path, body=body, accept=accept)
+
+    async def download(self, path: str, file: BinaryIO, query: Mapping[str, str] | None = None) -> None:
+        """Writes what the server sends into the file, in as much time as it takes while it keeps coming."""
+        server = self.connection.server
+        try:
+            async with await self._send("GET", path, query, accept="*/*", timeout=WATCH) as response:
+                if response.status != 200:
+                    raise _error(server, response, await response.read())
+                async for chunk in response.content.iter_any():
+                    file.write(chunk)
+        except failures.EXPECTED as failure:
+            raise failures.of(failure, server) from failure
 
     async def close(self) -> None:
         """Requests under way fail. The client can be used again afterwards, with new connections."""

@@ -15,13 +15,14 @@ from typing import Any, Final, Protocol
 import orjson
 
 from steelyard.kube import errors
-from steelyard.kube.server import answers, authn, authz, bodies, negotiation, routing
+from steelyard.kube.server import answers, authn, authz, bodies, negotiation, operations, routing
 from steelyard.kube.server.answers import Answer
 from steelyard.kube.server.authn import Authenticator
 from steelyard.kube.server.authz import Authorizer
 from steelyard.kube.server.call import Call, Reply, User
 from steelyard.kube.server.endpoints import Endpoints
 from steelyard.kube.server.metrics import Labels, RequestMetrics
+from steelyard.kube.server.operations import Operation, Operations
 from steelyard.kube.server.protocol import CONNECTION, CYCLE, Connection, RequestResponseCycle
 
 logger = logging.getLogger(__name__)
@@ -76,12 +77,14 @@ class Application:
         authorizer: Authorizer,
         endpoints: Endpoints,
         metrics: RequestMetrics,
+        offered: Operations,
     ) -> None:
         self._backend = backend
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._endpoints = endpoints
         self._metrics = metrics
+        self._operations = offered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
@@ -91,7 +94,12 @@ class Application:
             user = self._authenticate(request)
             options = routing.query(request.query_string)
             route = routing.route(request.method, request.path, options)
-            if route is None:
+            operation = self._operations.get(request.path) if route is None else None
+            if operation is not None:
+                answer = await request.perform(operation, user, options)
+                if answer is None:
+                    return
+            elif route is None:
                 answer = self._path(request, user, options)
             else:
                 call = Call(
@@ -189,6 +197,11 @@ class Request:
                 raise bodies.too_large()
             if not message.get("more_body"):
                 return received
+
+    async def perform(self, operation: Operation, user: User, options: dict[str, str]) -> Answer | None:
+        """None if the operation has sent its answer itself."""
+        operations.authorize(operation, user, self.method, self.path)
+        return await operations.perform(operation, options, self.connection, self._cycle)
 
     async def answer(self, answer: Answer) -> None:
         answer = await answers.compressed(answer, self.header(b"accept-encoding"))

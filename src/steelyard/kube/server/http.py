@@ -19,6 +19,7 @@ from steelyard.kube.server.authn import Authenticator, TokensAndCertificates
 from steelyard.kube.server.authz import Authorizer, MastersOnly
 from steelyard.kube.server.endpoints import Check, Endpoints
 from steelyard.kube.server.metrics import RequestMetrics
+from steelyard.kube.server.operations import Operations
 from steelyard.kube.server.protocol import Buffered, Connection, read_buffer
 from steelyard.kube.server.tls import ServingTls
 
@@ -41,16 +42,18 @@ async def listen(
     version: str = DEFAULT_VERSION,
     checks: Mapping[str, Check] | None = None,
     metrics: RequestMetrics | None = None,
+    operations: Operations | None = None,
 ) -> Listener:
     """Serves the API until the listener is closed. Port 0 takes a free one.
 
-    `version` is what `/version` says; `checks` add to `/healthz`, `/livez` and `/readyz`. Without `tls` it speaks plain
+    `version` is what `/version` says; `checks` add to `/healthz`, `/livez` and `/readyz`; `operations` are paths for
+    administrators only. Without `tls` it speaks plain
     HTTP, which no client certificate can come through.
     """
     metrics = metrics or request_metrics.DEFAULT
     authenticator = authenticator or TokensAndCertificates()
     endpoints = Endpoints(version, checks or {}, metrics)
-    app = Application(api, authenticator, authorizer or MastersOnly(), endpoints, metrics)
+    app = Application(api, authenticator, authorizer or MastersOnly(), endpoints, metrics, operations or {})
     state = ServerState()
     buffer = read_buffer()
     server = await asyncio.get_running_loop().create_server(

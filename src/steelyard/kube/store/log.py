@@ -72,6 +72,14 @@ class Loaded:
     rows: int
 
 
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a check of the whole log finds, without keeping any of it."""
+
+    revision: int
+    rows: int
+
+
 class Log:
     """One connection to the file. The writer thread has one; reading history uses another."""
 
@@ -126,7 +134,8 @@ class Log:
             for found in self._rows(_ALL):
                 rows += 1
                 if found.revision > compacted:
-                    self._check_succession(found, revision, records)
+                    current = records.get(found.key)
+                    self._check_succession(found, revision, current.revision if current else 0)
                     revision = found.revision
                 if found.deleted:
                     records.pop(found.key, None)
@@ -136,9 +145,25 @@ class Log:
         except sqlite3.DatabaseError as error:
             raise _unreadable(self._path, error) from error
 
-    def _check_succession(self, found: Row, last: int, records: dict[str, Record]) -> None:
-        current = records.get(found.key)
-        if found.revision != last + 1 or found.previous != (current.revision if current else 0):
+    def survey(self) -> Survey:
+        """Checks what `load` checks, in little memory."""
+        try:
+            with _snapshot(self._connection):
+                compacted = revision = self.compacted()
+                newest: dict[str, int] = {}
+                rows = 0
+                for found in self._rows(_ALL):
+                    rows += 1
+                    if found.revision > compacted:
+                        self._check_succession(found, revision, newest.get(found.key, 0))
+                        revision = found.revision
+                    newest[found.key] = 0 if found.deleted else found.revision
+                return Survey(revision, rows)
+        except sqlite3.DatabaseError as error:
+            raise _unreadable(self._path, error) from error
+
+    def _check_succession(self, found: Row, last: int, current: int) -> None:
+        if found.revision != last + 1 or found.previous != current:
             raise Corrupt(
                 f"{self._path}: rows are missing before {found.key} at revision {found.revision}; restore a backup"
             )
@@ -150,6 +175,33 @@ class Log:
         if found[1] != checksum(0, "compacted", found[0], 0, b""):
             raise Corrupt(f"{self._path}: the compaction mark fails its checksum; restore a backup")
         return int(found[0])
+
+    @staticmethod
+    def copy(source: Path, target: Path) -> Survey:
+        """Copies the file as of now into a new one and checks that. Writers go on; what was dropped is left out."""
+        os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        connection = _connect(source)
+        try:
+            connection.execute("VACUUM INTO ?", (str(target),))
+        except sqlite3.DatabaseError as error:
+            raise _unreadable(source, error) from error
+        finally:
+            connection.close()
+        copied = Log.open_reader(target)
+        try:
+            return copied.survey()
+        finally:
+            copied.close()
+
+    def newest(self) -> int:
+        """The last revision, without looking at what it holds."""
+        found = self._connection.execute("SELECT max(revision) FROM log").fetchone()[0]
+        return max(int(found or 0), self.compacted())
+
+    def begin_at(self, revision: int) -> None:
+        """History starts at this revision: rows up to it need not be complete."""
+        mark = (revision, checksum(0, "compacted", revision, 0, b""))
+        self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('compacted', ?, ?)", mark)
 
     def append(self, rows: Sequence[Row]) -> None:
         """All of them durably, or none."""
@@ -183,8 +235,7 @@ class Log:
         run = self._connection.execute
         run("BEGIN IMMEDIATE")
         try:
-            mark = (end, checksum(0, "compacted", end, 0, b""))
-            run("INSERT OR REPLACE INTO meta VALUES ('compacted', ?, ?)", mark)
+            self.begin_at(end)
             window = (start, end)
             superseded = run(
                 "DELETE FROM log WHERE revision IN"

@@ -24,6 +24,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.store.errors import Closed, Compacted, Mismatch, StoreFailed
 from steelyard.kube.store.history import History
 from steelyard.kube.store.lock import FileLock
+from steelyard.kube.store.log import Log, Survey
 from steelyard.kube.store.record import Change, Record, upper_bound
 from steelyard.kube.store.watch import Subscribers, Subscription
 from steelyard.kube.store.writer import CommitHook, Compaction, Observer, Options, Write, Writer
@@ -256,6 +257,13 @@ class Store:
         # From now on nobody may start from what is about to go, whether or not it succeeds.
         self.compacted = compaction.end
         self._writer.queue_compaction(compaction)
+
+    async def copy(self, target: Path) -> Survey:
+        """Copies the store as of one revision into a new file, and checks the copy row by row; writers go on meanwhile.
+
+        Raises `Corrupt`. The caller removes what is there of a copy that failed.
+        """
+        return await asyncio.to_thread(Log.copy, self.path, target)
 
     async def close(self) -> None:
         """Makes durable what was queued, ends all watches, releases the file. Closing twice is fine."""

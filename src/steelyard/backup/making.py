@@ -1,0 +1,101 @@
+"""Making a backup: of a running platform inside it, of a stopped one from its files.
+
+The database is copied as of one revision while writers go on, the copy is checked row by row, and only then does it go
+into the archive. Everything is made in a directory of its own in the data directory, which nobody else can read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Final
+
+import steelyard
+from steelyard import datadir
+from steelyard.backup import archive
+from steelyard.backup.archive import Manifest
+from steelyard.datadir import DataDir
+from steelyard.kube import errors
+from steelyard.kube.runtime import clock as clocks
+from steelyard.kube.store.errors import Corrupt
+from steelyard.kube.store.log import Log, Survey
+from steelyard.kube.store.store import Store
+
+PATH: Final = "/steelyard.dev/v1/backup"
+_WORKPLACE: Final = "backup-"
+
+
+class NotReadable(Exception):
+    """There is nothing to back up, or it is damaged."""
+
+
+class Backups:
+    """Backups of the running platform, one at a time: each needs the space of two copies of the database."""
+
+    def __init__(self, data_dir: DataDir, store: Store) -> None:
+        self._data_dir = data_dir
+        self._store = store
+        self._busy = False
+        clean_up(data_dir)
+
+    @contextlib.asynccontextmanager
+    async def make(self, _options: Mapping[str, str]) -> AsyncGenerator[Path]:
+        """The archive, for as long as the context lasts."""
+        if self._busy:
+            raise errors.TooManyRequests("a backup is being made already; try again later", retry_after=5)
+        self._busy = True
+        workplace = _workplace(self._data_dir)
+        try:
+            copied = await self._store.copy(workplace / archive.DATABASE)
+            yield await asyncio.to_thread(_pack, self._data_dir, workplace, copied)
+        except Corrupt as error:
+            raise errors.InternalError(f"Internal error occurred: no backup was made: {error}") from error
+        finally:
+            self._busy = False
+            await asyncio.to_thread(shutil.rmtree, workplace, ignore_errors=True)
+
+
+def from_files(data_dir: DataDir, target: Path) -> Manifest:
+    """Backs up a platform that does not run. Raises AlreadyRunning and NotReadable."""
+    if not data_dir.database.exists():
+        raise NotReadable(f"no platform has run in {data_dir.root}: there is nothing to back up")
+    claimed = datadir.Claimed(data_dir)
+    try:
+        workplace = _workplace(data_dir)
+        try:
+            copied = Log.copy(data_dir.database, workplace / archive.DATABASE)
+            shutil.copyfile(_pack(data_dir, workplace, copied), target)
+        except Corrupt as error:
+            raise NotReadable(f"no backup was made: {error}") from error
+        finally:
+            shutil.rmtree(workplace, ignore_errors=True)
+    finally:
+        claimed.release()
+    return archive.verify(target)
+
+
+def clean_up(data_dir: DataDir) -> None:
+    """Removes what a backup left behind whose process was killed."""
+    for left in data_dir.root.glob(f"{_WORKPLACE}*.tmp"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _workplace(data_dir: DataDir) -> Path:
+    return Path(tempfile.mkdtemp(prefix=_WORKPLACE, suffix=".tmp", dir=data_dir.root))
+
+
+def _pack(data_dir: DataDir, workplace: Path, copied: Survey) -> Path:
+    files = {archive.DATABASE: workplace / archive.DATABASE}
+    if data_dir.kubeconfig.exists():
+        files[archive.KUBECONFIG] = data_dir.kubeconfig
+    for path in sorted(data_dir.pki.glob("*")):
+        if path.is_file() and path.suffix != ".new":
+            files[f"{archive.PKI}/{path.name}"] = path
+    target = workplace / "archive.tar"
+    time = clocks.rfc3339(clocks.SYSTEM.now())
+    archive.write(target, files, version=steelyard.__version__, time=time, revision=copied.revision)
+    return target

@@ -1,0 +1,230 @@
+"""Restoring a backup: nothing is touched before everything has been checked, and what was there is kept.
+
+The restored state is older than the world. Two things keep that harmless:
+
+- Every object gets a new revision, above all that were handed out before, and history starts there. So no
+  `resourceVersion` ever goes back or comes twice, and every watch from before the restore is told to list again. They
+  start at the time of the restore in microseconds, which no store can have reached by counting writes.
+- Every Machine gets Cluster API's deletion hooks (`.../restored`). A scale-down or a rollout that was under way in the
+  backup may have been overtaken since; with the hooks no machine goes away before somebody has looked.
+
+Machines that the restored state does not know are nobody's, and nobody removes them; they are listed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from steelyard import datadir
+from steelyard.api.clusterapi.resources import MACHINES
+from steelyard.api.resources import SIMULATED_CLUSTERS
+from steelyard.backup import archive
+from steelyard.backup.archive import BadArchive, Manifest
+from steelyard.datadir import DataDir
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import NODES
+from steelyard.kube.server import keys
+from steelyard.kube.store import log as logs
+from steelyard.kube.store.errors import Corrupt
+from steelyard.kube.store.log import Log
+from steelyard.kube.store.record import Record
+
+HOOKS: Final = (
+    "pre-drain.delete.hook.machine.cluster.x-k8s.io/restored",
+    "pre-terminate.delete.hook.machine.cluster.x-k8s.io/restored",
+)
+_SPACE: Final = "main"
+"""The platform's own; the clusters' are in the other database."""
+_ROWS_AT_ONCE: Final = 500
+_STAGING: Final = "restore-"
+
+
+class WouldReplace(Exception):
+    """There is data in the directory already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    manifest: Manifest
+    revision: int
+    """Where revisions go on."""
+    objects: int
+    held: int
+    """Machines that wait for somebody's consent before they can be deleted."""
+    unknown: Sequence[str]
+    """Simulated machines that run and that the restored state does not know."""
+    kept: Path | None
+    """Where the data that was there before is now."""
+
+
+def restore(source: Path, data_dir: DataDir, *, force: bool, now: datetime.datetime) -> Restored:
+    """Raises BadArchive, WouldReplace and AlreadyRunning; then nothing in the directory has changed."""
+    existing = _existing(data_dir)
+    if existing and not force:
+        raise WouldReplace(
+            f"{data_dir.root} holds a platform's data ({', '.join(path.name for path in existing)}). "
+            "Choose another --data-dir, or use --force: what is there is then kept aside, not deleted."
+        )
+    data_dir.root.mkdir(parents=True, exist_ok=True, mode=0o700)
+    claimed = datadir.Claimed(data_dir)
+    staging = Path(tempfile.mkdtemp(prefix=_STAGING, suffix=".tmp", dir=data_dir.root))
+    try:
+        return _restore(source, data_dir, staging, now)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+        claimed.release()
+
+
+def _restore(source: Path, data_dir: DataDir, staging: Path, now: datetime.datetime) -> Restored:
+    manifest = archive.unpack(source, staging)
+    unpacked = staging / archive.DATABASE
+    records = _checked(unpacked, source, manifest)
+    base = max(int(now.timestamp() * 1_000_000), manifest.revision, _newest_revision(data_dir.database))
+    machines = keys.collection(_SPACE, MACHINES.group, MACHINES.plural)
+    unpacked.unlink()
+    revision = _write(unpacked, records, base, machines)
+    unknown = _unknown(data_dir.simulated_database, records, machines)
+    kept = _replace(data_dir, staging, now)
+    held = sum(1 for record in records if record.key.startswith(machines))
+    return Restored(manifest, revision, len(records), held, unknown, kept)
+
+
+def _checked(database: Path, source: Path, manifest: Manifest) -> list[Record]:
+    """The objects in the order they were written in."""
+    try:
+        log = Log.open(database)
+        try:
+            loaded = log.load()
+        finally:
+            log.close()
+    except (Corrupt, sqlite3.Error) as error:
+        raise BadArchive(f"{source} is damaged: {error}") from error
+    if loaded.revision != manifest.revision:
+        raise BadArchive(
+            f"{source} is damaged: its database is at revision {loaded.revision}, its manifest says {manifest.revision}"
+        )
+    return sorted(loaded.records.values(), key=lambda record: record.revision)
+
+
+def _newest_revision(database: Path) -> int:
+    """Of the data that is replaced, as far as it can be read."""
+    if not database.exists():
+        return 0
+    try:
+        log = Log.open_reader(database)
+        try:
+            return log.newest()
+        finally:
+            log.close()
+    except (Corrupt, sqlite3.Error):
+        return 0
+
+
+def _write(target: Path, records: Sequence[Record], base: int, machines: str) -> int:
+    """A log of these objects, each as if written just now, without history."""
+    log = Log.open(target)
+    try:
+        revision = base
+        rows: list[logs.Row] = []
+        for record in records:
+            revision += 1
+            obj = _renewed(record.object, revision, held=record.key.startswith(machines))
+            rows.append(logs.row(revision, record.key, 0, 0, orjson.dumps(obj)))
+            if len(rows) == _ROWS_AT_ONCE:
+                log.append(rows)
+                rows = []
+        if rows:
+            log.append(rows)
+        log.begin_at(revision)
+        return revision
+    finally:
+        log.close()
+
+
+def _renewed(obj: Object, revision: int, *, held: bool) -> Object:
+    metadata: Object = {**objects.metadata(obj), "resourceVersion": str(revision)}
+    if held:
+        metadata["annotations"] = {**objects.annotations(obj), **dict.fromkeys(HOOKS, "")}
+    return {**obj, "metadata": metadata}
+
+
+def _unknown(world: Path, records: Iterable[Record], machines: str) -> list[str]:
+    """Simulated machines of which the restored state has no Machine, as `cluster/node`."""
+    if not world.exists():
+        return []
+    known: set[str] = set()
+    clusters: dict[str, str] = {}
+    simulated = keys.collection(_SPACE, SIMULATED_CLUSTERS.group, SIMULATED_CLUSTERS.plural)
+    for record in records:
+        if record.key.startswith(machines):
+            known.add(str(objects.at(record.object, "spec", "providerID") or ""))
+        elif record.key.startswith(simulated):
+            clusters[objects.uid(record.object)] = objects.name(record.object)
+    try:
+        log = Log.open_reader(world)
+        try:
+            found = log.load().records
+        finally:
+            log.close()
+    except (Corrupt, sqlite3.Error):
+        # It stays as it is; `up` says what is wrong with it.
+        return []
+    unknown: list[str] = []
+    for key, record in found.items():
+        space, group, plural, *_ = key.split("/")
+        is_node = (group, plural) == ("core", NODES.plural)
+        if is_node and str(objects.at(record.object, "spec", "providerID") or "") not in known:
+            unknown.append(f"{clusters.get(space, space)}/{objects.name(record.object)}")
+    return sorted(unknown)
+
+
+def _existing(data_dir: DataDir) -> list[Path]:
+    paths = (data_dir.database, data_dir.kubeconfig, data_dir.pki)
+    return [path for path in paths if path.exists() and not (path.is_dir() and not any(path.iterdir()))]
+
+
+def _replace(data_dir: DataDir, staging: Path, now: datetime.datetime) -> Path | None:
+    """Until the last file is in its place, a mark keeps the platform from starting with half of it."""
+    data_dir.restoring.touch(mode=0o600)
+    _fsync(data_dir.root)
+    kept = _set_aside(data_dir, now)
+    for name in (archive.PKI, archive.KUBECONFIG, archive.DATABASE):
+        if (staging / name).exists():
+            (staging / name).replace(data_dir.root / name)
+    _fsync(data_dir.root)
+    data_dir.restoring.unlink()
+    _fsync(data_dir.root)
+    return kept
+
+
+def _set_aside(data_dir: DataDir, now: datetime.datetime) -> Path | None:
+    database = data_dir.database
+    old = [*_existing(data_dir), *(database.with_name(database.name + end) for end in ("-wal", "-shm"))]
+    old = [path for path in old if path.exists()]
+    if data_dir.pki.is_dir() and data_dir.pki not in old:
+        data_dir.pki.rmdir()
+    if not old:
+        return None
+    kept = Path(tempfile.mkdtemp(prefix=f"replaced-{now:%Y%m%dT%H%M%SZ}-", dir=data_dir.root))
+    for path in old:
+        path.replace(kept / path.name)
+    return kept
+
+
+def _fsync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,141 @@
+"""The verbs on a platform's data: backup, restore."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import os
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from steelyard.backup import archive
+from steelyard.cli import output, session
+from steelyard.cli.exits import CommandError, Exit
+from steelyard.cli.session import DataDirOption
+from steelyard.datadir import AlreadyRunning, DataDir
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to make; it must not exist yet.")],
+    data_dir: DataDirOption = None,
+) -> None:
+    """Back up the platform into one file, while it runs or while it does not. Writers are not held up.
+
+    The file holds the certificate authority's key, the administrator's token and all Secrets: whoever has it has the
+    platform.
+
+    Example: steelyard backup steelyard-monday.tar
+    """
+    session.guarded(lambda: _back_up(session.locate(data_dir), file))
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An archive that `steelyard backup` made.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the data that is there; it is kept aside, not deleted.")
+    ] = False,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Bring a platform's data back from a backup. The platform must not be running.
+
+    Everything is checked before anything is replaced. Machines are not deleted by a restored platform until you agree.
+
+    Example: steelyard restore steelyard-monday.tar --data-dir ./data
+    """
+    session.guarded(lambda: _restore(session.locate(data_dir), file, force=force))
+
+
+def _back_up(where: DataDir, file: Path) -> None:
+    if file.exists():
+        raise CommandError(f"{file} exists already; choose another name")
+    with _new_file(file) as partial:
+        if where.running() is not None:
+            asyncio.run(_download(where, partial))
+            manifest = _verified(partial, file)
+        else:
+            manifest = _from_files(where, partial)
+    output.note(f"backed up at revision {manifest.revision}: {file}, {file.stat().st_size / (1 << 20):.1f} MiB")
+    output.note("Keep it as safe as the platform: it holds the authority's key, the administrator's token and Secrets.")
+
+
+async def _download(where: DataDir, target: Path) -> None:
+    from steelyard.backup import making
+    from steelyard.kube.client.http import HttpClient
+
+    client = HttpClient.from_kubeconfig(where.kubeconfig)
+    try:
+        with target.open("wb") as file:
+            await client.download(making.PATH, file)
+    finally:
+        await client.close()
+
+
+def _from_files(where: DataDir, target: Path) -> archive.Manifest:
+    from steelyard.backup import making
+    from steelyard.backup.making import NotReadable
+
+    try:
+        return making.from_files(where, target)
+    except NotReadable as error:
+        raise CommandError(str(error)) from None
+    except AlreadyRunning as error:
+        raise CommandError(f"{where.root}: {error}; try again in a moment") from None
+
+
+def _verified(partial: Path, file: Path) -> archive.Manifest:
+    try:
+        return archive.verify(partial)
+    except archive.BadArchive as error:
+        raise CommandError(f"{file} was not made; the archive did not arrive whole: {error}") from None
+
+
+@contextlib.contextmanager
+def _new_file(file: Path) -> Generator[Path]:
+    """A file beside the wanted one, readable by its owner only, that takes its name when all went well."""
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{file.name}-", dir=file.parent)
+    except OSError as error:
+        raise CommandError(f"cannot write to {file.parent}: {error.strerror}", code=Exit.USAGE) from None
+    partial = Path(name)
+    try:
+        yield partial
+        os.fsync(descriptor)
+        partial.replace(file)
+    except OSError as error:
+        raise CommandError(f"{file} was not made: {error.strerror or error}") from None
+    finally:
+        os.close(descriptor)
+        partial.unlink(missing_ok=True)
+
+
+def _restore(where: DataDir, file: Path, *, force: bool) -> None:
+    from steelyard.backup import restoring
+
+    if not file.is_file():
+        raise CommandError(f"there is no file {file}", code=Exit.USAGE)
+    try:
+        done = restoring.restore(file, where, force=force, now=datetime.datetime.now(datetime.UTC))
+    except AlreadyRunning as error:
+        raise CommandError(f"{where.root}: {error}.\nEnd it first with: steelyard down") from None
+    except (archive.BadArchive, restoring.WouldReplace) as error:
+        raise CommandError(f"nothing was restored: {error}") from None
+    output.note(f"restored {done.objects} objects as of {done.manifest.time}, revision {done.manifest.revision}")
+    output.note(f"  revisions go on from {done.revision}: clients that watched before list again by themselves")
+    if done.kept is not None:
+        output.note(f"  what was there before is in {done.kept}")
+    if done.held:
+        output.note(
+            f"  {done.held} machines cannot be deleted until you agree. Start the platform, compare what it wants with "
+            "what runs, then:"
+        )
+        hooks = " ".join(f"{hook}-" for hook in restoring.HOOKS)
+        output.note(f"    kubectl annotate machines.cluster.x-k8s.io -A --all {hooks}")
+    if done.unknown:
+        output.note("  These machines run, and the restored state does not know them; nothing will remove them:")
+        for each in done.unknown:
+            output.note(f"    {each}")

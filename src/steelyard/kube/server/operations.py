@@ -1,0 +1,73 @@
+"""Operations on the server as a whole, such as a backup: paths beside the API's own, for `system:masters` only.
+
+No rule can grant them to anybody else, since what they hand out or change is everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import orjson
+
+from steelyard.kube import errors
+from steelyard.kube.objects import Object
+from steelyard.kube.server import authz
+from steelyard.kube.server.answers import Answer
+from steelyard.kube.server.call import SYSTEM_MASTERS, User
+from steelyard.kube.server.protocol import Connection, RequestResponseCycle
+
+Perform = Callable[[Mapping[str, str]], AbstractAsyncContextManager[Object | Path]]
+"""Does it, with the query parameters, and gives the answer: an object, or a file that is sent as it is."""
+
+_CHUNK: Final = 256 * 1024
+
+
+class Operation(NamedTuple):
+    method: str
+    perform: Perform
+
+
+Operations = Mapping[str, Operation]
+"""By path."""
+
+
+def authorize(operation: Operation, user: User, method: str, path: str) -> None:
+    """Raises Forbidden and MethodNotAllowed."""
+    if SYSTEM_MASTERS not in user.groups:
+        raise authz.forbidden(authz.Attributes(user, method.lower(), path=path))
+    if method != operation.method:
+        raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
+
+
+async def perform(
+    operation: Operation, options: Mapping[str, str], connection: Connection, cycle: RequestResponseCycle
+) -> Answer | None:
+    """The answer, or None where a file has been sent. Fails before the first byte of it, or cuts the connection."""
+    async with operation.perform(options) as result:
+        if not isinstance(result, Path):
+            return Answer(200, orjson.dumps(result))
+        try:
+            await _send(result, connection, cycle)
+        except Exception:
+            connection.abort()
+            raise
+        return None
+
+
+async def _send(path: Path, connection: Connection, cycle: RequestResponseCycle) -> None:
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        headers = [
+            (b"content-type", b"application/octet-stream"),
+            (b"content-length", b"%d" % size),
+            (b"cache-control", b"no-store"),
+        ]
+        await cycle.send({"type": "http.response.start", "status": 200, "headers": headers})
+        while not cycle.disconnected and (chunk := await asyncio.to_thread(file.read, _CHUNK)):
+            await cycle.send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await cycle.send({"type": "http.response.body", "body": b""})
