@@ -1,7 +1,9 @@
-"""Builds upstream programs from the pinned Go module beside this file and prints where they are.
+"""Builds upstream programs from the pinned Go modules beside this file and prints where they are.
 
     python3 tools/upstream/build.py kubectl      prints .../steelyard/upstream/<digest>/kubectl
     python3 tools/upstream/build.py go           prints the Go command that builds them
+
+Each module pins one set of versions: kubectl alone (small, and built most often), Kubernetes' servers, etcd.
 
 Programs land in a cache outside the tree, in a folder named by a digest of everything that goes into them, so that a
 second call only prints the path and an edit of the module never meets a stale program. Several calls at once are safe:
@@ -21,11 +23,34 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-MODULE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parent
 KUBERNETES = "1.34.4"
-PROGRAMS = ("kubectl",)
+ETCD = "3.6.6"
+
+
+@dataclass(frozen=True)
+class Program:
+    """`package` is built inside `module`; the Go files in `source` are all that is ours in it."""
+
+    version: str
+    module: Path
+    package: str
+    source: Path
+
+
+PROGRAMS = {
+    "kubectl": Program(KUBERNETES, HERE, "./kubectl", HERE / "kubectl"),
+    "kube-apiserver": Program(
+        KUBERNETES, HERE / "kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver", HERE / "kubernetes"
+    ),
+    "kube-controller-manager": Program(
+        KUBERNETES, HERE / "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", HERE / "kubernetes"
+    ),
+    "etcd": Program(ETCD, HERE / "etcd", ".", HERE / "etcd"),
+}
 _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
 
@@ -38,11 +63,11 @@ def cache() -> Path:
     return Path(root) / "steelyard" / "upstream"
 
 
-def wanted_go() -> tuple[int, ...]:
+def wanted_go(module: Path) -> tuple[int, ...]:
     """The oldest Go that may build the module, as its go.mod says."""
-    found = re.search(r"^go (\d+(?:\.\d+)*)$", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    found = re.search(r"^go (\d+(?:\.\d+)*)$", (module / "go.mod").read_text(), re.MULTILINE)
     if found is None:
-        raise Failed(f"{MODULE / 'go.mod'} does not say which Go it needs")
+        raise Failed(f"{module / 'go.mod'} does not say which Go it needs")
     return tuple(map(int, found[1].split(".")))
 
 
@@ -55,8 +80,8 @@ def version_of(go: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", answer.stdout.split("-")[0])))
 
 
-def find_go() -> str:
-    wanted = wanted_go()
+def find_go(module: Path = HERE) -> str:
+    wanted = wanted_go(module)
     beside_python = str(Path(sys.executable).parent / "go")
     tried: list[str] = []
     for candidate in (shutil.which("go"), beside_python):
@@ -72,9 +97,9 @@ def find_go() -> str:
     )
 
 
-def digest(program: str) -> str:
-    hashed = hashlib.sha256(KUBERNETES.encode())
-    for path in (MODULE / "go.mod", MODULE / "go.sum", *sorted((MODULE / program).glob("*.go"))):
+def digest(program: Program) -> str:
+    hashed = hashlib.sha256(program.version.encode())
+    for path in (program.module / "go.mod", program.module / "go.sum", *sorted(program.source.glob("*.go"))):
         hashed.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return hashed.hexdigest()[:16]
 
@@ -93,30 +118,32 @@ def link_flags() -> str:
     return " ".join(["-s", "-w", *stamps])
 
 
-def build(program: str) -> Path:
+def build(name: str) -> Path:
+    program = PROGRAMS[name]
     folder = cache() / digest(program)
-    target = folder / program
+    target = folder / name
     if target.exists():
         return target
-    go = find_go()
+    go = find_go(program.module)
     folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / f".{program}.lock"):
+    with locked(folder / f".{name}.lock"):
         if target.exists():
             return target
-        print(f"building {program} {KUBERNETES} with {go}; this takes some minutes once", file=sys.stderr, flush=True)
-        unfinished = folder / f".{program}.unfinished"
+        print(f"building {name} {program.version} with {go}; this takes some minutes once", file=sys.stderr, flush=True)
+        unfinished = folder / f".{name}.unfinished"
         environment = {
             **os.environ,
             "CGO_ENABLED": "0",
-            "GOFLAGS": "-mod=readonly -trimpath",
+            "GOFLAGS": "-mod=readonly -trimpath -buildvcs=false",
             "GOTOOLCHAIN": "local",
             "GOWORK": "off",
         }
-        command = [go, "build", "-ldflags", link_flags(), "-o", str(unfinished), f"./{program}"]
-        done = subprocess.run(command, cwd=MODULE, env=environment, stdout=sys.stderr, check=False)
+        command = ["nice", go, "build", "-ldflags", link_flags(), "-o", str(unfinished), program.package]
+        done = subprocess.run(command, cwd=program.module, env=environment, stdout=sys.stderr, check=False)
         if done.returncode != 0:
             raise Failed(
-                f"{' '.join(command)} (in {MODULE}) ended with exit code {done.returncode}; see its output above"
+                f"{' '.join(command)} (in {program.module}) ended with exit code {done.returncode}; "
+                "see its output above"
             )
         unfinished.rename(target)
     return target
@@ -124,7 +151,9 @@ def build(program: str) -> Path:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Build upstream programs and print their paths.")
-    parser.add_argument("programs", nargs="+", choices=[*PROGRAMS, "go"], metavar="PROGRAM", help="kubectl, or go")
+    parser.add_argument(
+        "programs", nargs="+", choices=[*PROGRAMS, "go"], metavar="PROGRAM", help=f"go, {', '.join(PROGRAMS)}"
+    )
     try:
         for name in parser.parse_args().programs:
             print(find_go() if name == "go" else build(name), flush=True)

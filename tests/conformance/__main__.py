@@ -1,0 +1,112 @@
+"""`make conformance`: the corpus against upstream's servers and ours, with a pass rate per bullet that may only rise.
+
+python -m tests.conformance                     everything
+python -m tests.conformance patch watch         two bullets
+python -m tests.conformance --only "a name"     sequences whose name contains the text, with all their differences
+python -m tests.conformance --seed 7            the random sequences of that seed
+python -m tests.conformance --record            write the rates to record.json if none has fallen
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Sequence as Many
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+
+from tests.conformance import compare, corpus, ours, randomised, rates, replay, upstream
+from tests.conformance.compare import Outcome
+from tests.conformance.corpus import Sequence
+from tests.conformance.replay import Server
+
+AT_ONCE = 6
+RANDOM_SEQUENCES = 20
+
+
+@dataclass(frozen=True)
+class Pair:
+    http: aiohttp.ClientSession
+    upstream: Server
+    ours: Server
+
+    async def outcome(self, sequence: Sequence) -> Outcome:
+        theirs, mine = await asyncio.gather(
+            replay.play(self.http, self.upstream, sequence),
+            replay.play(self.http, self.ours, sequence),
+            return_exceptions=True,
+        )
+        # A state that upstream never reaches is a mistake in the corpus; it counts as a difference too.
+        for name, result in (("upstream", theirs), ("ours", mine)):
+            if isinstance(result, BaseException):
+                return Outcome(sequence, (f"{name}: {type(result).__name__}: {result}",))
+        assert isinstance(theirs, list)
+        assert isinstance(mine, list)
+        return compare.compare(sequence, theirs, mine)
+
+
+async def run(sequences: Many[Sequence], folder: Path) -> list[Outcome]:
+    (folder / "upstream").mkdir()
+    (folder / "ours").mkdir()
+    async with (
+        upstream.running(folder / "upstream") as theirs,
+        ours.running(folder / "ours") as mine,
+        replay.session() as http,
+    ):
+        pair = Pair(http, theirs, mine)
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def one(sequence: Sequence) -> Outcome:
+            async with limit:
+                return await pair.outcome(sequence)
+
+        return await asyncio.gather(*map(one, sequences))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make conformance", description="Compare our API server with upstream's.")
+    parser.add_argument("bullets", nargs="*", help="which parts of the corpus; all by default")
+    parser.add_argument("--only", default="", help="sequences whose name contains this")
+    parser.add_argument("--seed", type=int, default=None, help="of the random sequences; a new one by default")
+    parser.add_argument("--record", action="store_true", help="write the rates to record.json")
+    parser.add_argument("--brief", action="store_true", help="show the first difference of each sequence only")
+    given = parser.parse_args()
+    seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1_000_000)
+    known = [*corpus.bullets(), randomised.BULLET]
+    wanted: list[str] = given.bullets or known
+    if set(wanted) - set(known):
+        parser.error(f"no such bullet; there are {', '.join(known)}")
+    sequences = [
+        each
+        for each in (*corpus.load(), *randomised.sequences(seed, RANDOM_SEQUENCES))
+        if each.bullet in wanted and given.only in each.name
+    ]
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="conformance-", ignore_cleanup_errors=True) as folder:
+        outcomes = asyncio.run(run(sequences, Path(folder)))
+    for outcome in outcomes:
+        if not outcome.passed:
+            print(f"\nDIFFERS {outcome.sequence.bullet}: {outcome.sequence.name} ({outcome.sequence.source})")
+            print("\n".join(outcome.differences[: 1 if given.brief else None]))
+    counted = rates.count(outcomes)
+    print(f"\n{len(outcomes)} sequences in {time.monotonic() - started:.0f} s, random seed {seed}")
+    print(rates.table(counted))
+    if given.only:
+        return 0
+    fallen = rates.fallen(counted, rates.recorded())
+    if fallen:
+        print("fell below record.json:", "; ".join(fallen))
+        return 1
+    if given.record:
+        rates.record(counted)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

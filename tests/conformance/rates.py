@@ -1,0 +1,64 @@
+"""Pass rates per bullet, and the record of them: a rate may rise, never fall."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.conformance.compare import Outcome
+
+RECORD: Final = Path(__file__).parent / "record.json"
+
+
+@dataclass(frozen=True)
+class Rate:
+    passed: int
+    total: int
+    invalid: int
+
+    @property
+    def value(self) -> float:
+        return round(100 * self.passed / self.total, 1) if self.total else 0.0
+
+
+def count(outcomes: Iterable[Outcome]) -> dict[str, Rate]:
+    by_bullet: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        by_bullet.setdefault(outcome.sequence.bullet, []).append(outcome)
+    return {
+        bullet: Rate(sum(each.passed for each in group), len(group), sum(each.sequence.invalid for each in group))
+        for bullet, group in sorted(by_bullet.items())
+    }
+
+
+def table(rates: Mapping[str, Rate]) -> str:
+    return "\n".join(
+        f"  {bullet:<24} {rate.passed:>3} of {rate.total:<3} {rate.value:>6.1f} %   {rate.invalid} of invalid input"
+        for bullet, rate in rates.items()
+    )
+
+
+def recorded() -> dict[str, float]:
+    """Empty when nothing was ever recorded."""
+    if not RECORD.exists():
+        return {}
+    return {str(bullet): float(rate["rate"]) for bullet, rate in json.loads(RECORD.read_text()).items()}
+
+
+def fallen(rates: Mapping[str, Rate], before: Mapping[str, float]) -> list[str]:
+    """The bullets of this run whose rate is below the record, and those that ran nothing."""
+    return [
+        f"{bullet} {rate.value} % < {before[bullet]} %"
+        for bullet, rate in rates.items()
+        if rate.value < before.get(bullet, 0.0)
+    ]
+
+
+def record(rates: Mapping[str, Rate]) -> None:
+    """Bullets that did not run keep what was recorded."""
+    kept: dict[str, object] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    kept |= {name: {"rate": each.value, "passed": each.passed, "sequences": each.total} for name, each in rates.items()}
+    RECORD.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
