@@ -17,6 +17,7 @@ from pathlib import Path
 
 from steelyard import app, settings
 from steelyard.datadir import DataDir
+from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
 
 
@@ -52,10 +53,10 @@ def main() -> None:
     arguments = parser.parse_args()
     countdown = Countdown(arguments.kill_at)
 
-    async def open_store(path: Path) -> Store:
+    async def open_store(path: Path, sealer: Sealer) -> Store:
         if not arguments.kill_at:
-            return await Store.open(path, fsync=not arguments.no_fsync)
-        return await Store.open(path, max_batch=1, after_commit=countdown.after_commit)
+            return await Store.open(path, fsync=not arguments.no_fsync, sealer=sealer)
+        return await Store.open(path, max_batch=1, after_commit=countdown.after_commit, sealer=sealer)
 
     options = app.Options(
         data_dir=DataDir(arguments.data_dir),

@@ -19,7 +19,7 @@ from pathlib import Path
 import uvloop
 
 import steelyard
-from steelyard import credentials, datadir
+from steelyard import credentials, datadir, encryption
 from steelyard.api import registry
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.backup import making
@@ -40,7 +40,8 @@ from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.endpoints import Check
 from steelyard.kube.server.hosting import Hosting
 from steelyard.kube.server.operations import Operation, Operations
-from steelyard.kube.store.errors import Corrupt, Locked
+from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked
+from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
 from steelyard.providers import simulated
 from steelyard.settings import Platform
@@ -50,10 +51,15 @@ _CONTROLLERS = User("system:steelyard-controllers", (SYSTEM_MASTERS,))
 
 OnReady = Callable[[str, Path, str], None]
 Companion = Callable[[Client], Awaitable[None]]
+OpenStore = Callable[[Path, Sealer], Awaitable[Store]]
 
 
 class CannotStart(Exception):
     """The platform cannot run here; the message says why and what to do."""
+
+
+def _open_store(path: Path, sealer: Sealer) -> Awaitable[Store]:
+    return Store.open(path, sealer=sealer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,7 @@ class Options:
     host: str
     port: int
     platform: Platform
-    open_store: Callable[[Path], Awaitable[Store]] = Store.open
+    open_store: OpenStore = _open_store
     """How databases are opened; tests pass one that kills the process at a chosen write, or that skips fsync."""
 
 
@@ -119,8 +125,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
             raise CannotStart(
                 f"{options.data_dir.root}: a restore was interrupted. Run it again: steelyard restore FILE --force"
             )
-        store = await _open(stack, options, options.data_dir.database)
-        simulated_store = await _open(stack, options, options.data_dir.simulated_database)
+        sealer, store, simulated_store = await _databases(stack, options)
         api = await Api.start(store)
         stack.push_async_callback(api.close)
         client = LocalClient(api, _CONTROLLERS, field_manager=FIELD_MANAGER)
@@ -133,7 +138,11 @@ async def started(options: Options) -> AsyncGenerator[Running]:
             "store": lambda: store.failure or simulated_store.failure,
             "controllers": lambda: None if manager.ready.is_set() else "the controllers are starting",
         }
-        operations = {making.PATH: Operation("GET", Backups(options.data_dir, store).make)}
+        rotation = encryption.Rotation(options.data_dir.encryption_keys, sealer, (store, simulated_store))
+        operations = {
+            making.PATH: Operation("GET", Backups(options.data_dir, store).make),
+            encryption.ROTATION_PATH: Operation("POST", rotation.perform),
+        }
         url = await _listen(stack, api, options, hosting.advertised_host, checks, operations, clock.now())
 
         running = asyncio.create_task(manager.run(), name="manager")
@@ -171,11 +180,32 @@ async def _define_kinds(client: Client, domain: str) -> None:
     )
 
 
-async def _open(stack: contextlib.AsyncExitStack, options: Options, path: Path) -> Store:
+async def _databases(stack: contextlib.AsyncExitStack, options: Options) -> tuple[Sealer, Store, Store]:
+    """Both databases, and what encrypts them. New keys are kept only if nothing needs older ones."""
+    path = options.data_dir.encryption_keys
     try:
-        store = await options.open_store(path)
+        known = encryption.load(path)
+    except encryption.BadKeys as error:
+        raise CannotStart(str(error)) from error
+    keys = known or [encryption.new_key()]
+    sealer = Sealer(keys)
+    store = await _open(stack, options, options.data_dir.database, sealer)
+    simulated_store = await _open(stack, options, options.data_dir.simulated_database, sealer)
+    if not known:
+        encryption.save(path, keys)
+    return sealer, store, simulated_store
+
+
+async def _open(stack: contextlib.AsyncExitStack, options: Options, path: Path, sealer: Sealer) -> Store:
+    try:
+        store = await options.open_store(path, sealer)
     except (Corrupt, Locked) as error:
         raise CannotStart(str(error)) from error
+    except CannotDecrypt as error:
+        raise CannotStart(
+            f"{path}: {error}. Bring {options.data_dir.encryption_keys} back from a backup or a copy; "
+            "without the key the Secrets in there cannot be read."
+        ) from error
     stack.push_async_callback(store.close)
     return store
 

@@ -3,7 +3,7 @@
 <data dir>/                 mode 0700; --data-dir, else STEELYARD_DATA_DIR, else the user's data directory
   steelyard.db              the platform's objects
   simulated.db              the objects inside simulated clusters: the simulator's world, not the platform's
-  pki/                      the platform's certificate authority and serving certificate
+  pki/                      the platform's certificate authority, serving certificate, keys of encryption at rest
   kubeconfig                mode 0600: the administrator's
   steelyard.pid             held (flock) by the running platform; its process id and address
   steelyard.log             what a detached platform writes
@@ -56,6 +56,10 @@ class DataDir:
     @property
     def pki(self) -> Path:
         return self.root / "pki"
+
+    @property
+    def encryption_keys(self) -> Path:
+        return self.pki / "encryption.json"
 
     @property
     def kubeconfig(self) -> Path:

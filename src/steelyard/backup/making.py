@@ -26,6 +26,7 @@ from steelyard.kube.store.log import Log, Survey
 from steelyard.kube.store.store import Store
 
 PATH: Final = "/steelyard.dev/v1/backup"
+OMIT: Final = "omit"
 _WORKPLACE: Final = "backup-"
 
 
@@ -43,15 +44,15 @@ class Backups:
         clean_up(data_dir)
 
     @contextlib.asynccontextmanager
-    async def make(self, _options: Mapping[str, str]) -> AsyncGenerator[Path]:
-        """The archive, for as long as the context lasts."""
+    async def make(self, options: Mapping[str, str]) -> AsyncGenerator[Path]:
+        """The archive, for as long as the context lasts. `keys=omit` leaves the encryption keys out."""
         if self._busy:
             raise errors.TooManyRequests("a backup is being made already; try again later", retry_after=5)
         self._busy = True
         workplace = _workplace(self._data_dir)
         try:
             copied = await self._store.copy(workplace / archive.DATABASE)
-            yield await asyncio.to_thread(_pack, self._data_dir, workplace, copied)
+            yield await asyncio.to_thread(_pack, self._data_dir, workplace, copied, options.get("keys") != OMIT)
         except Corrupt as error:
             raise errors.InternalError(f"Internal error occurred: no backup was made: {error}") from error
         finally:
@@ -59,7 +60,7 @@ class Backups:
             await asyncio.to_thread(shutil.rmtree, workplace, ignore_errors=True)
 
 
-def from_files(data_dir: DataDir, target: Path) -> Manifest:
+def from_files(data_dir: DataDir, target: Path, *, with_keys: bool = True) -> Manifest:
     """Backs up a platform that does not run. Raises AlreadyRunning and NotReadable."""
     if not data_dir.database.exists():
         raise NotReadable(f"no platform has run in {data_dir.root}: there is nothing to back up")
@@ -68,7 +69,7 @@ def from_files(data_dir: DataDir, target: Path) -> Manifest:
         workplace = _workplace(data_dir)
         try:
             copied = Log.copy(data_dir.database, workplace / archive.DATABASE)
-            shutil.copyfile(_pack(data_dir, workplace, copied), target)
+            shutil.copyfile(_pack(data_dir, workplace, copied, with_keys), target)
         except Corrupt as error:
             raise NotReadable(f"no backup was made: {error}") from error
         finally:
@@ -88,12 +89,13 @@ def _workplace(data_dir: DataDir) -> Path:
     return Path(tempfile.mkdtemp(prefix=_WORKPLACE, suffix=".tmp", dir=data_dir.root))
 
 
-def _pack(data_dir: DataDir, workplace: Path, copied: Survey) -> Path:
+def _pack(data_dir: DataDir, workplace: Path, copied: Survey, with_keys: bool) -> Path:
     files = {archive.DATABASE: workplace / archive.DATABASE}
     if data_dir.kubeconfig.exists():
         files[archive.KUBECONFIG] = data_dir.kubeconfig
     for path in sorted(data_dir.pki.glob("*")):
-        if path.is_file() and path.suffix != ".new":
+        is_left_out = path == data_dir.encryption_keys and not with_keys
+        if path.is_file() and path.suffix != ".new" and not is_left_out:
             files[f"{archive.PKI}/{path.name}"] = path
     target = workplace / "archive.tar"
     time = clocks.rfc3339(clocks.SYSTEM.now())

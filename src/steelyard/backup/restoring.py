@@ -25,20 +25,21 @@ from typing import Final
 
 import orjson
 
-from steelyard import datadir
+from steelyard import datadir, encryption
 from steelyard.api.clusterapi.resources import MACHINES
 from steelyard.api.resources import SIMULATED_CLUSTERS
 from steelyard.backup import archive
 from steelyard.backup.archive import BadArchive, Manifest
 from steelyard.datadir import DataDir
+from steelyard.encryption import BadKeys
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NODES
 from steelyard.kube.server import keys
-from steelyard.kube.store import log as logs
-from steelyard.kube.store.errors import Corrupt
-from steelyard.kube.store.log import Log
+from steelyard.kube.store.errors import CannotDecrypt, Corrupt
+from steelyard.kube.store.log import Log, Row
 from steelyard.kube.store.record import Record
+from steelyard.kube.store.sealing import Sealer
 
 HOOKS: Final = (
     "pre-drain.delete.hook.machine.cluster.x-k8s.io/restored",
@@ -68,8 +69,13 @@ class Restored:
     """Where the data that was there before is now."""
 
 
-def restore(source: Path, data_dir: DataDir, *, force: bool, now: datetime.datetime) -> Restored:
-    """Raises BadArchive, WouldReplace and AlreadyRunning; then nothing in the directory has changed."""
+def restore(
+    source: Path, data_dir: DataDir, *, force: bool, now: datetime.datetime, keys_file: Path | None = None
+) -> Restored:
+    """`keys_file` has the encryption keys of a backup that was made without them.
+
+    Raises BadArchive, BadKeys, WouldReplace and AlreadyRunning; then nothing in the directory has changed.
+    """
     existing = _existing(data_dir)
     if existing and not force:
         raise WouldReplace(
@@ -80,36 +86,53 @@ def restore(source: Path, data_dir: DataDir, *, force: bool, now: datetime.datet
     claimed = datadir.Claimed(data_dir)
     staging = Path(tempfile.mkdtemp(prefix=_STAGING, suffix=".tmp", dir=data_dir.root))
     try:
-        return _restore(source, data_dir, staging, now)
+        return _restore(source, data_dir, staging, now, keys_file)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
         claimed.release()
 
 
-def _restore(source: Path, data_dir: DataDir, staging: Path, now: datetime.datetime) -> Restored:
+def _restore(
+    source: Path, data_dir: DataDir, staging: Path, now: datetime.datetime, keys_file: Path | None
+) -> Restored:
     manifest = archive.unpack(source, staging)
     unpacked = staging / archive.DATABASE
-    records = _checked(unpacked, source, manifest)
+    sealer = Sealer(_keys(data_dir, staging, keys_file))
+    records = _checked(unpacked, source, manifest, sealer)
     base = max(int(now.timestamp() * 1_000_000), manifest.revision, _newest_revision(data_dir.database))
     machines = keys.collection(_SPACE, MACHINES.group, MACHINES.plural)
     unpacked.unlink()
-    revision = _write(unpacked, records, base, machines)
-    unknown = _unknown(data_dir.simulated_database, records, machines)
+    revision = _write(unpacked, records, base, machines, sealer)
+    unknown = _unknown(data_dir.simulated_database, records, machines, sealer)
     kept = _replace(data_dir, staging, now)
     held = sum(1 for record in records if record.key.startswith(machines))
     return Restored(manifest, revision, len(records), held, unknown, kept)
 
 
-def _checked(database: Path, source: Path, manifest: Manifest) -> list[Record]:
+def _keys(data_dir: DataDir, staging: Path, keys_file: Path | None) -> list[bytes]:
+    """All keys there are: the world, which stays, may be encrypted with newer ones than the backup has."""
+    (staging / archive.PKI).mkdir(mode=0o700, exist_ok=True)
+    target = staging / archive.PKI / data_dir.encryption_keys.name
+    found = [*encryption.load(data_dir.encryption_keys), *encryption.load(target)]
+    if keys_file is not None:
+        found += encryption.load(keys_file)
+    keys = list(dict.fromkeys(found)) or [encryption.new_key()]
+    encryption.save(target, keys)
+    return keys
+
+
+def _checked(database: Path, source: Path, manifest: Manifest, sealer: Sealer) -> list[Record]:
     """The objects in the order they were written in."""
     try:
-        log = Log.open(database)
+        log = Log.open(database, sealer=sealer)
         try:
             loaded = log.load()
         finally:
             log.close()
     except (Corrupt, sqlite3.Error) as error:
         raise BadArchive(f"{source} is damaged: {error}") from error
+    except CannotDecrypt as error:
+        raise BadKeys(f"{error}. The backup was made without keys: give them with --keys FILE") from error
     if loaded.revision != manifest.revision:
         raise BadArchive(
             f"{source} is damaged: its database is at revision {loaded.revision}, its manifest says {manifest.revision}"
@@ -131,16 +154,16 @@ def _newest_revision(database: Path) -> int:
         return 0
 
 
-def _write(target: Path, records: Sequence[Record], base: int, machines: str) -> int:
+def _write(target: Path, records: Sequence[Record], base: int, machines: str, sealer: Sealer) -> int:
     """A log of these objects, each as if written just now, without history."""
-    log = Log.open(target)
+    log = Log.open(target, sealer=sealer)
     try:
         revision = base
-        rows: list[logs.Row] = []
+        rows: list[Row] = []
         for record in records:
             revision += 1
             obj = _renewed(record.object, revision, held=record.key.startswith(machines))
-            rows.append(logs.row(revision, record.key, 0, 0, orjson.dumps(obj)))
+            rows.append(log.row(revision, record.key, 0, 0, orjson.dumps(obj)))
             if len(rows) == _ROWS_AT_ONCE:
                 log.append(rows)
                 rows = []
@@ -159,7 +182,7 @@ def _renewed(obj: Object, revision: int, *, held: bool) -> Object:
     return {**obj, "metadata": metadata}
 
 
-def _unknown(world: Path, records: Iterable[Record], machines: str) -> list[str]:
+def _unknown(world: Path, records: Iterable[Record], machines: str, sealer: Sealer) -> list[str]:
     """Simulated machines of which the restored state has no Machine, as `cluster/node`."""
     if not world.exists():
         return []
@@ -172,12 +195,12 @@ def _unknown(world: Path, records: Iterable[Record], machines: str) -> list[str]
         elif record.key.startswith(simulated):
             clusters[objects.uid(record.object)] = objects.name(record.object)
     try:
-        log = Log.open_reader(world)
+        log = Log.open_reader(world, sealer)
         try:
             found = log.load().records
         finally:
             log.close()
-    except (Corrupt, sqlite3.Error):
+    except (Corrupt, CannotDecrypt, sqlite3.Error):
         # It stays as it is; `up` says what is wrong with it.
         return []
     unknown: list[str] = []

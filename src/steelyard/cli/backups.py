@@ -1,4 +1,4 @@
-"""The verbs on a platform's data: backup, restore."""
+"""The verbs on a platform's data: backup, restore, rotate-keys."""
 
 from __future__ import annotations
 
@@ -18,20 +18,25 @@ from steelyard.cli import output, session
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.session import DataDirOption
 from steelyard.datadir import AlreadyRunning, DataDir
+from steelyard.kube.client.interface import Client
 
 
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to make; it must not exist yet.")],
+    without_keys: Annotated[
+        bool,
+        typer.Option("--without-keys", help="Leave out the keys that Secrets are encrypted with; keep them apart."),
+    ] = False,
     data_dir: DataDirOption = None,
 ) -> None:
     """Back up the platform into one file, while it runs or while it does not. Writers are not held up.
 
-    The file holds the certificate authority's key, the administrator's token and all Secrets: whoever has it has the
-    platform.
+    The file holds the certificate authority's key, the administrator's token, all Secrets and what decrypts them:
+    whoever has it has the platform.
 
     Example: steelyard backup steelyard-monday.tar
     """
-    session.guarded(lambda: _back_up(session.locate(data_dir), file))
+    session.guarded(lambda: _back_up(session.locate(data_dir), file, with_keys=not without_keys))
 
 
 def restore(
@@ -39,6 +44,12 @@ def restore(
     force: Annotated[
         bool, typer.Option("--force", help="Replace the data that is there; it is kept aside, not deleted.")
     ] = False,
+    keys: Annotated[
+        Path | None,
+        typer.Option(
+            "--keys", metavar="FILE", help="The encryption.json of a backup without keys.", show_default=False
+        ),
+    ] = None,
     data_dir: DataDirOption = None,
 ) -> None:
     """Bring a platform's data back from a backup. The platform must not be running.
@@ -47,40 +58,57 @@ def restore(
 
     Example: steelyard restore steelyard-monday.tar --data-dir ./data
     """
-    session.guarded(lambda: _restore(session.locate(data_dir), file, force=force))
+    session.guarded(lambda: _restore(session.locate(data_dir), file, keys, force=force))
 
 
-def _back_up(where: DataDir, file: Path) -> None:
+def rotate_keys(data_dir: DataDirOption = None) -> None:
+    """Encrypt all Secrets on disk with a new key. The platform must be running; nobody who uses it notices.
+
+    Example: steelyard rotate-keys
+    """
+
+    async def command(client: Client) -> None:
+        from steelyard import encryption
+
+        done = await client.request("POST", encryption.ROTATION_PATH)
+        output.note(f"the key is now {done['key']}; {done['encrypted']} stored states of Secrets were encrypted again")
+
+    session.run(data_dir, command)
+
+
+def _back_up(where: DataDir, file: Path, *, with_keys: bool) -> None:
     if file.exists():
         raise CommandError(f"{file} exists already; choose another name")
     with _new_file(file) as partial:
         if where.running() is not None:
-            asyncio.run(_download(where, partial))
+            asyncio.run(_download(where, partial, with_keys=with_keys))
             manifest = _verified(partial, file)
         else:
-            manifest = _from_files(where, partial)
+            manifest = _from_files(where, partial, with_keys=with_keys)
     output.note(f"backed up at revision {manifest.revision}: {file}, {file.stat().st_size / (1 << 20):.1f} MiB")
-    output.note("Keep it as safe as the platform: it holds the authority's key, the administrator's token and Secrets.")
+    output.note("Keep it as safe as the platform: it holds the authority's key and the administrator's token.")
+    if not with_keys:
+        output.note(f"It is worth nothing without {where.encryption_keys}; keep a copy of that elsewhere.")
 
 
-async def _download(where: DataDir, target: Path) -> None:
+async def _download(where: DataDir, target: Path, *, with_keys: bool) -> None:
     from steelyard.backup import making
     from steelyard.kube.client.http import HttpClient
 
     client = HttpClient.from_kubeconfig(where.kubeconfig)
     try:
         with target.open("wb") as file:
-            await client.download(making.PATH, file)
+            await client.download(making.PATH, file, {} if with_keys else {"keys": making.OMIT})
     finally:
         await client.close()
 
 
-def _from_files(where: DataDir, target: Path) -> archive.Manifest:
+def _from_files(where: DataDir, target: Path, *, with_keys: bool) -> archive.Manifest:
     from steelyard.backup import making
     from steelyard.backup.making import NotReadable
 
     try:
-        return making.from_files(where, target)
+        return making.from_files(where, target, with_keys=with_keys)
     except NotReadable as error:
         raise CommandError(str(error)) from None
     except AlreadyRunning as error:
@@ -113,16 +141,17 @@ def _new_file(file: Path) -> Generator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def _restore(where: DataDir, file: Path, *, force: bool) -> None:
+def _restore(where: DataDir, file: Path, keys: Path | None, *, force: bool) -> None:
     from steelyard.backup import restoring
 
-    if not file.is_file():
-        raise CommandError(f"there is no file {file}", code=Exit.USAGE)
+    for given in (file, keys):
+        if given is not None and not given.is_file():
+            raise CommandError(f"there is no file {given}", code=Exit.USAGE)
     try:
-        done = restoring.restore(file, where, force=force, now=datetime.datetime.now(datetime.UTC))
+        done = restoring.restore(file, where, force=force, now=datetime.datetime.now(datetime.UTC), keys_file=keys)
     except AlreadyRunning as error:
         raise CommandError(f"{where.root}: {error}.\nEnd it first with: steelyard down") from None
-    except (archive.BadArchive, restoring.WouldReplace) as error:
+    except (archive.BadArchive, restoring.BadKeys, restoring.WouldReplace) as error:
         raise CommandError(f"nothing was restored: {error}") from None
     output.note(f"restored {done.objects} objects as of {done.manifest.time}, revision {done.manifest.revision}")
     output.note(f"  revisions go on from {done.revision}: clients that watched before list again by themselves")

@@ -26,6 +26,7 @@ app.command("wait")(claims.wait)
 app.command("delete")(claims.delete)
 app.command("backup")(backups.backup)
 app.command("restore")(backups.restore)
+app.command("rotate-keys")(backups.rotate_keys)
 app.command("version")(platform.version)
 app.command("doctor")(platform.doctor)
 

@@ -40,6 +40,14 @@ class Corrupt(StoreError):
     """The file does not hold what was written to it. The store answers nothing rather than something wrong."""
 
 
+class CannotDecrypt(StoreError):
+    """A value is encrypted with a key that is not there. The store is not served without it."""
+
+    def __init__(self, key: str, revision: int, identifier: str, problem: str) -> None:
+        super().__init__(f"{key} at revision {revision} is encrypted: the key {identifier} {problem}")
+        self.identifier = identifier
+
+
 class Locked(StoreError):
     """Another process (or this one, a second time) has the store open."""
 

@@ -15,13 +15,15 @@ from typing import TypeVar
 from steelyard.kube.store.errors import Closed
 from steelyard.kube.store.log import Log
 from steelyard.kube.store.record import Change, Record
+from steelyard.kube.store.sealing import Sealer
 
 T = TypeVar("T")
 
 
 class History:
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, sealer: Sealer | None) -> None:
         self._path = path
+        self._sealer = sealer
         self._thread: ThreadPoolExecutor | None = None
         self._log: Log | None = None
         self._closed = False
@@ -41,7 +43,7 @@ class History:
 
     def _query(self, query: Callable[[Log], T]) -> T:
         if self._log is None:
-            self._log = Log.open_reader(self._path)
+            self._log = Log.open_reader(self._path, self._sealer)
         return query(self._log)
 
     async def close(self) -> None:

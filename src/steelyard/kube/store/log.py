@@ -22,8 +22,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from steelyard.kube.store import sealing
 from steelyard.kube.store.errors import Compacted, Corrupt
 from steelyard.kube.store.record import Change, Record, checksum, upper_bound
+from steelyard.kube.store.sealing import Sealer
 
 FORMAT: Final = 1
 _APPLICATION: Final = 0x57E31A4D
@@ -58,10 +60,6 @@ class Row(NamedTuple):
     checksum: int
 
 
-def row(revision: int, key: str, previous: int, deleted: int, value: bytes) -> Row:
-    return Row(revision, key, previous, deleted, value, checksum(revision, key, previous, deleted, value))
-
-
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """What a scan of the whole log finds."""
@@ -83,15 +81,17 @@ class Survey:
 class Log:
     """One connection to the file. The writer thread has one; reading history uses another."""
 
-    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path, sealer: Sealer | None = None) -> None:
         self._connection = connection
         self._path = path
+        self._sealer = sealer
+        self._clear = sealer.open if sealer is not None else sealing.open_without_keys
 
     @staticmethod
-    def open(path: Path, *, fsync: bool = True) -> Log:
-        """Creates the file if there is none, readable by its owner only, since it holds Secrets."""
+    def open(path: Path, *, fsync: bool = True, sealer: Sealer | None = None) -> Log:
+        """Creates the file if there is none, readable by its owner only."""
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        log = Log(_connect(path), path)
+        log = Log(_connect(path), path, sealer)
         try:
             log._prepare(fsync=fsync)
         except sqlite3.DatabaseError as error:
@@ -103,10 +103,10 @@ class Log:
         return log
 
     @staticmethod
-    def open_reader(path: Path) -> Log:
+    def open_reader(path: Path, sealer: Sealer | None = None) -> Log:
         connection = _connect(path)
         connection.execute("PRAGMA query_only=ON")
-        return Log(connection, path)
+        return Log(connection, path, sealer)
 
     def _prepare(self, *, fsync: bool) -> None:
         run = self._connection.execute
@@ -140,7 +140,7 @@ class Log:
                 if found.deleted:
                     records.pop(found.key, None)
                 else:
-                    records[found.key] = Record(found.key, found.revision, found.value)
+                    records[found.key] = self._record(found)
             return Loaded(records, revision, compacted, rows)
         except sqlite3.DatabaseError as error:
             raise _unreadable(self._path, error) from error
@@ -203,6 +203,12 @@ class Log:
         mark = (revision, checksum(0, "compacted", revision, 0, b""))
         self._connection.execute("INSERT OR REPLACE INTO meta VALUES ('compacted', ?, ?)", mark)
 
+    def row(self, revision: int, key: str, previous: int, deleted: int, value: bytes) -> Row:
+        """The row as it is on disk: sealed where that is asked for, and with the checksum of that."""
+        if self._sealer is not None:
+            value = self._sealer.seal(revision, key, value)
+        return Row(revision, key, previous, deleted, value, checksum(revision, key, previous, deleted, value))
+
     def append(self, rows: Sequence[Row]) -> None:
         """All of them durably, or none."""
         parameters: list[object] = []
@@ -250,6 +256,39 @@ class Log:
             raise
         return superseded + tombstones
 
+    def reseal(self, after: int, limit: int) -> tuple[int, int]:
+        """Seals with the first key what is not, in up to `limit` rows after a revision: how many, and where to go on.
+
+        Where nothing is left to look at, that is 0. The rows stay what they were to every reader.
+        """
+        sealer = self._sealer
+        if sealer is None:
+            return 0, 0
+        marks = " OR ".join(["instr(key, ?)"] * len(sealer.marks))
+        query = f"SELECT * FROM log WHERE revision > ? AND ({marks}) ORDER BY revision LIMIT ?"  # noqa: S608 - no input
+        found = [
+            self._checked(Row(*columns)) for columns in self._connection.execute(query, (after, *sealer.marks, limit))
+        ]
+        stale = [each for each in found if not sealer.is_current(each.value)]
+        run = self._connection.execute
+        run("BEGIN IMMEDIATE")
+        try:
+            for each in stale:
+                clear = sealer.open(each.revision, each.key, each.value)
+                made = self.row(each.revision, each.key, each.previous, each.deleted, clear)
+                run("UPDATE log SET value = ?, checksum = ? WHERE revision = ?", (*made[4:], each.revision))
+            run("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                run("ROLLBACK")
+            raise
+        return len(stale), found[-1].revision if len(found) == limit else 0
+
+    def scrub(self) -> None:
+        """Writes the file anew, so that nothing is left of what was replaced, and empties the write-ahead log."""
+        self._connection.execute("VACUUM")
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def changes(self, prefix: str, after: int, until: int, limit: int) -> list[Change]:
         """Up to `limit` changes of the prefix in (after, until], in order, each with the state it replaced."""
         with _snapshot(self._connection):
@@ -261,8 +300,8 @@ class Log:
             old = self._checked(Row(*columns[6:])) if columns[6] is not None else None
             if new.previous and old is None:
                 raise Corrupt(f"{self._path}: {new.key} lacks its state at revision {new.previous}; restore a backup")
-            previous = Record(old.key, old.revision, old.value) if old else None
-            record = Record(new.key, new.revision, new.value)
+            previous = self._record(old) if old else None
+            record = self._record(new)
             changes.append(
                 Change(new.revision, new.key, None, previous, record)
                 if new.deleted
@@ -294,6 +333,9 @@ class Log:
                 f"{self._path}: {found.key} at revision {found.revision} fails its checksum; restore a backup"
             )
         return found
+
+    def _record(self, found: Row) -> Record:
+        return Record(found.key, found.revision, self._clear(found.revision, found.key, found.value))
 
     def close(self) -> None:
         self._connection.close()

@@ -26,8 +26,9 @@ from steelyard.kube.store.history import History
 from steelyard.kube.store.lock import FileLock
 from steelyard.kube.store.log import Log, Survey
 from steelyard.kube.store.record import Change, Record, upper_bound
+from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.watch import Subscribers, Subscription
-from steelyard.kube.store.writer import CommitHook, Compaction, Observer, Options, Write, Writer
+from steelyard.kube.store.writer import CommitHook, Compaction, Observer, Options, Resealing, Write, Writer
 
 Encode = Callable[[int], bytes]
 
@@ -48,7 +49,7 @@ class Store:
     """The oldest revision that a watch or a list can start from."""
     _writer: Writer
 
-    def __init__(self, path: Path, *, lag_limit: int) -> None:
+    def __init__(self, path: Path, *, lag_limit: int, sealer: Sealer | None) -> None:
         self.path = path
         self._lock = FileLock(path)
         self._lag_limit = lag_limit
@@ -62,7 +63,7 @@ class Store:
         self._epoch = 0
         self._next_revision = 1
         self._failure: Exception | None = None
-        self._history = History(path)
+        self._history = History(path, sealer)
         self._closing: asyncio.Task[None] | None = None
         self.revision = 0
         self.compacted = 0
@@ -76,18 +77,19 @@ class Store:
         max_batch: int = _MAX_BATCH,
         before_commit: CommitHook | None = None,
         after_commit: CommitHook | None = None,
+        sealer: Sealer | None = None,
     ) -> Store:
         """Takes the lock, loads and checks the file, starts the writer thread.
 
-        Raises `Locked` and `Corrupt`. Without `fsync` a crash of the machine loses acknowledged writes: only for
-        showing that a durability check notices. The hooks are for fault injection: they are called in the writer
-        thread with the highest revision of the batch, just before it is written and just after it is durable (when
-        nobody knows yet); one that raises before the commit makes it fail. `max_batch=1` gives every write a commit of
-        its own.
+        Raises `Locked`, `Corrupt` and `CannotDecrypt`. What the `sealer` is for is encrypted on disk. Without `fsync` a
+        crash of the machine loses acknowledged writes: only for showing that a durability check notices. The hooks are
+        for fault injection: they are called in the writer thread with the highest revision of the batch, just before
+        it is written and just after it is durable (when nobody knows yet); one that raises before the commit makes it
+        fail. `max_batch=1` gives every write a commit of its own.
         """
-        store = Store(path, lag_limit=lag_limit)
+        store = Store(path, lag_limit=lag_limit, sealer=sealer)
         store._lock.acquire()
-        options = Options(fsync, max_batch, before_commit, after_commit)
+        options = Options(fsync, max_batch, before_commit, after_commit, sealer)
         observer = Observer(store._on_committed, store._on_failed, store._on_dropped, store._on_compacted)
         store._writer = Writer(path, options, asyncio.get_running_loop(), observer)
         try:
@@ -257,6 +259,17 @@ class Store:
         # From now on nobody may start from what is about to go, whether or not it succeeds.
         self.compacted = compaction.end
         self._writer.queue_compaction(compaction)
+
+    async def reseal(self) -> int:
+        """Encrypts with the sealer's first key whatever is not, and leaves nothing else of it; how many rows.
+
+        Nobody notices: no revision, no event. Writers wait while the file is written anew at the end.
+        """
+        if self._failure is not None:
+            raise self._failure
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._writer.queue_resealing(Resealing(done))
+        return await done
 
     async def copy(self, target: Path) -> Survey:
         """Copies the store as of one revision into a new file, and checks the copy row by row; writers go on meanwhile.

@@ -21,13 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from steelyard.kube.store import log as log_module
 from steelyard.kube.store.errors import Closed, StoreFailed
-from steelyard.kube.store.log import Loaded, Log
+from steelyard.kube.store.log import Loaded, Log, Row
 from steelyard.kube.store.record import Change, Record
+from steelyard.kube.store.sealing import Sealer
 
 _COMPACTION_STEP: Final = 2000
 """Revisions compacted in one transaction, so that writes wait for a few milliseconds of it at most."""
+
+_RESEALING_STEP: Final = 200
+"""Rows encrypted anew in one transaction."""
 
 _RESERVE_AFTER: Final = 20
 """Commits after which a store is one that is written to, and worth the 10 MB that make the next ones faster."""
@@ -66,6 +69,15 @@ class Compaction:
     done: asyncio.Future[None] | None = None
 
 
+@dataclass(slots=True)
+class Resealing:
+    """Everything to encrypt with the newest key; `done` gets the number of rows that were not."""
+
+    done: asyncio.Future[int]
+    position: int = 0
+    sealed: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Observer:
     """Told what the thread did, always on the event loop and in the order it happened."""
@@ -83,6 +95,7 @@ class Options:
     max_batch: int
     before_commit: CommitHook | None
     after_commit: CommitHook | None
+    sealer: Sealer | None
 
 
 class Writer:
@@ -91,12 +104,13 @@ class Writer:
         self._options = options
         self._loop = loop
         self._observer = observer
-        self._queue: queue.SimpleQueue[Write | Compaction | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Write | Compaction | Resealing | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"store-{path.name}", daemon=True)
         self._opened: asyncio.Future[Loaded] = loop.create_future()
         self._closed: asyncio.Future[None] = loop.create_future()
         self._failed_epoch = -1
         self._compactions: list[Compaction] = []
+        self._resealings: list[Resealing] = []
         self._compacted = 0
         self.queue_write = self._queue.put
         self.commits = 0
@@ -108,6 +122,9 @@ class Writer:
     def queue_compaction(self, compaction: Compaction) -> None:
         self._queue.put(compaction)
 
+    def queue_resealing(self, resealing: Resealing) -> None:
+        self._queue.put(resealing)
+
     async def stop(self) -> None:
         """Commits what is queued, then closes the file."""
         self._queue.put(None)
@@ -116,7 +133,7 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            log = Log.open(self._path, fsync=self._options.fsync)
+            log = Log.open(self._path, fsync=self._options.fsync, sealer=self._options.sealer)
             try:
                 loaded = log.load()
             except BaseException:
@@ -134,6 +151,10 @@ class Writer:
                 self._commit(log, batch)
             if self._compactions:
                 self._compact_step(log)
+            if self._resealings:
+                self._reseal_step(log)
+        for resealing in self._resealings:
+            self._tell(_settle, resealing.done, None, Closed())
         for compaction in self._compactions:
             self._tell(self._observer.compacted, compaction, Closed())
         log.close()
@@ -142,7 +163,7 @@ class Writer:
     def _collect(self) -> tuple[list[Write], bool]:
         """The next batch, and whether to stop after it. Waits only if there is nothing at all to do."""
         batch: list[Write] = []
-        waiting = not self._compactions
+        waiting = not self._compactions and not self._resealings
         try:
             while len(batch) < self._options.max_batch:
                 item = self._queue.get(waiting)
@@ -151,6 +172,8 @@ class Writer:
                     return batch, True
                 if isinstance(item, Compaction):
                     self._compactions.append(item)
+                elif isinstance(item, Resealing):
+                    self._resealings.append(item)
                 elif item.epoch > self._failed_epoch:
                     batch.append(item)
         except queue.Empty:
@@ -161,7 +184,7 @@ class Writer:
         options = self._options
         last = batch[-1].change.revision
         try:
-            rows = [_row_of(write) for write in batch]
+            rows = [_row_of(log, write) for write in batch]
             if options.before_commit is not None:
                 options.before_commit(last)
             log.append(rows)
@@ -191,6 +214,23 @@ class Writer:
             self._compactions.pop(0)
             self._tell(self._observer.compacted, compaction, None)
 
+    def _reseal_step(self, log: Log) -> None:
+        resealing = self._resealings[0]
+        try:
+            sealed, resealing.position = log.reseal(resealing.position, _RESEALING_STEP)
+            resealing.sealed += sealed
+            if resealing.position:
+                return
+            log.scrub()
+            if self.commits >= _RESERVE_AFTER and self._options.fsync:
+                log.reserve()
+        except Exception as error:
+            self._resealings.pop(0)
+            self._tell(_settle, resealing.done, None, StoreFailed(error, retryable=_is_disk_full(error)))
+            return
+        self._resealings.pop(0)
+        self._tell(_settle, resealing.done, resealing.sealed, None)
+
     def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
         try:
             self._loop.call_soon_threadsafe(callback, *arguments)
@@ -199,10 +239,10 @@ class Writer:
             return
 
 
-def _row_of(write: Write) -> log_module.Row:
+def _row_of(log: Log, write: Write) -> Row:
     change = write.change
     previous = change.previous.revision if change.previous is not None else 0
-    return log_module.row(change.revision, change.key, previous, int(change.record is None), write.result.value)
+    return log.row(change.revision, change.key, previous, int(change.record is None), write.result.value)
 
 
 def _settle(future: asyncio.Future[object], result: object, error: Exception | None) -> None:
