@@ -13,7 +13,7 @@ from typing import Any, cast
 import orjson
 import pytest
 
-from steelyard.kube import errors
+from steelyard.kube import errors, objects
 from steelyard.kube.server.application import Backend, Document, WatchItem, WatchStream
 from steelyard.kube.server.call import Call, Reply
 from tests.conformance import compare, corpus, ours, replay
@@ -101,7 +101,7 @@ def lose_a_manager(body: Body) -> None:
 
 def without_revision(call: Call) -> Call:
     """The server no longer sees what a patch is conditional on."""
-    body: Body = cast(Any, call.body) if isinstance(call.body, dict) else {}
+    body = objects.mapping(call.body)
     if "metadata" in body:
         kept = {key: value for key, value in meta(body).items() if key != "resourceVersion"}
         return replace(call, body={**body, "metadata": kept})

@@ -14,9 +14,11 @@ from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES
 from steelyard.kube.server import deleting, keys
+from steelyard.kube.server.apply import apply
 from steelyard.kube.server.background import Work
 from steelyard.kube.server.core import Core
 from steelyard.kube.server.options import DeleteOptions
+from steelyard.kube.server.registry import builtin
 from steelyard.kube.store.record import Change, Record
 
 SYSTEM: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -24,6 +26,21 @@ FINALIZER: Final = "kubernetes"
 _BACKGROUND: Final = DeleteOptions(propagation="Background")
 _AT_ONCE: Final = 500
 _DELETED: Final = b'"deletionTimestamp":"'
+MANAGER: Final = "kube-controller-manager"
+_WELL: Final = {
+    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
+    "NamespaceDeletionGroupVersionParsingFailure": (
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    "NamespaceDeletionContentFailure": (
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
+    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+}
+"""What termination reports, in upstream's order, while nothing is amiss: reason and message."""
 
 
 class Namespaces(Work):
@@ -80,9 +97,7 @@ class Namespaces(Work):
                 held = self._core.store.head(listed.key)
                 if held is not None:
                     left.append(held)
-        if left:
-            self._report(record, left)
-        else:
+        if not self._report(record, left) and not left:
             self._finish(record)
 
     def _finish(self, record: Record) -> None:
@@ -94,34 +109,57 @@ class Namespaces(Work):
             emptied["spec"] = {key: value for key, value in spec.items() if key != "finalizers"}
         self.write(deleting.replace(self._core, record, emptied), objects.name(obj))
 
-    def _report(self, record: Record, left: list[Record]) -> None:
-        """Writes only what differs, or a namespace that waits would never be at rest."""
-        kinds = Counter(f"{_resource(each)} has" for each in left)
-        finalizers = Counter(finalizer for each in left for finalizer in objects.finalizers(each.object))
-        content = ", ".join(f"{kind} {count} resource instances" for kind, count in sorted(kinds.items()))
-        held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+    def _report(self, record: Record, left: list[Record]) -> bool:
+        """Whether it wrote: only what differs, or a namespace that waits would never be at rest."""
         status = objects.mapping(record.object.get("status"))
         before = [objects.mapping(each) for each in objects.sequence(status.get("conditions"))]
-        after = [
-            self._condition(
-                before, "NamespaceContentRemaining", "SomeResourcesRemain", f"Some resources are remaining: {content}"
-            ),
-            self._condition(
-                before,
-                "NamespaceFinalizersRemaining",
-                "SomeFinalizersRemain",
-                f"Some content in the namespace has finalizers remaining: {held}",
-            ),
-        ]
-        if after != before:
-            changed = {**record.object, "status": {**status, "phase": "Terminating", "conditions": after}}
-            write = self._core.put(record.key, changed, expect=record.revision)
-            self.write(write, objects.name(record.object))
+        after = self._conditions(before, _held(left))
+        if after == before:
+            return False
+        changed = {**record.object, "status": {**status, "phase": "Terminating", "conditions": after}}
+        tracked = apply.track_update(
+            builtin()["", "v1", NAMESPACES.plural].schema,
+            record.object,
+            changed,
+            manager=MANAGER,
+            api_version=NAMESPACES.api_version,
+            now=self._core.timestamp(),
+            subresource="status",
+        )
+        self.write(self._core.put(record.key, tracked, expect=record.revision), objects.name(record.object))
+        return True
 
-    def _condition(self, before: list[Object], type_: str, reason: str, message: str) -> Object:
-        known = next((each for each in before if each.get("type") == type_), None)
-        since = known["lastTransitionTime"] if known else self._core.timestamp()
-        return {"type": type_, "status": "True", "lastTransitionTime": since, "reason": reason, "message": message}
+    def _conditions(self, before: list[Object], held: dict[str, tuple[str, str]]) -> list[Object]:
+        """All that termination reports, those that are well included; others stay where they are."""
+        after = {str(each.get("type")): each for each in before}
+        for type_, (reason, message) in _WELL.items():
+            status = "True" if type_ in held else "False"
+            reason, message = held.get(type_, (reason, message))
+            known = after.get(type_, {})
+            since = known["lastTransitionTime"] if known.get("status") == status else self._core.timestamp()
+            after[type_] = {
+                "type": type_,
+                "status": status,
+                "lastTransitionTime": since,
+                "reason": reason,
+                "message": message,
+            }
+        return list(after.values())
+
+
+def _held(left: list[Record]) -> dict[str, tuple[str, str]]:
+    """The conditions that are not well, with reason and message."""
+    if not left:
+        return {}
+    kinds = Counter(f"{_resource(each)} has" for each in left)
+    content = ", ".join(f"{kind} {count} resource instances" for kind, count in sorted(kinds.items()))
+    held = {"NamespaceContentRemaining": ("SomeResourcesRemain", f"Some resources are remaining: {content}")}
+    finalizers = Counter(finalizer for each in left for finalizer in objects.finalizers(each.object))
+    if finalizers:
+        names = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+        message = f"Some content in the namespace has finalizers remaining: {names}"
+        held["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
+    return held
 
 
 def _resource(record: Record) -> str:
