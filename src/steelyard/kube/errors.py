@@ -52,8 +52,13 @@ class ApiError(Exception):
         self.uid = uid
         self.causes = tuple(causes)
         self.retry_after = retry_after
+        self.warnings: tuple[str, ...] = ()
+        self.given: Object | None = None
+        """The whole Status, where someone else than this server worded it."""
 
     def status(self) -> Object:
+        if self.given is not None:
+            return self.given
         details: Object = {}
         if self.name:
             details["name"] = self.name

@@ -56,6 +56,8 @@ def of_error(error: Exception) -> Answer:
         headers.append((b"retry-after", b"%d" % error.retry_after))
     if isinstance(error, errors.Unauthorized):
         headers.append((b"www-authenticate", b'Bearer realm="kubernetes-master"'))
+    if isinstance(error, errors.ApiError) and error.warnings:
+        headers += _warnings(error.warnings)
     return Answer(int(status["code"]), orjson.dumps(status), headers=tuple(headers))
 
 

@@ -15,6 +15,7 @@ from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from steelyard.kube.server import authz, deleting, discovery, openapi, reading, reviews, subresources, writing
+from steelyard.kube.server.admission import configurations
 from steelyard.kube.server.background import Background
 from steelyard.kube.server.call import Call, Reply, User
 from steelyard.kube.server.core import Core, unavailable
@@ -43,7 +44,7 @@ class Api:
         self._authorizer = authorizer
         self._definitions = Definitions(core)
         self._definitions.load(())
-        concerns = (self._definitions, Namespaces(core), Garbage(core))
+        concerns = (self._definitions, core.webhooks, Namespaces(core), Garbage(core))
         self._background = Background(core.store, f"{core.space}/", concerns)
         self.discovery = Discovery(core.registry)
         self._openapi = OpenApi(core.registry)
@@ -74,7 +75,7 @@ class Api:
             raise errors.NotFound("the server could not find the requested resource")
         try:
             if call.verb == "get" and not call.subresource:
-                return reading.get(self._core, served, call)
+                return await reading.get(self._core, served, call)
             reply = await self._dispatch(served, call)
         except StoreError as error:
             raise unavailable(error) from error
@@ -84,6 +85,8 @@ class Api:
             reply.warnings = (*reply.warnings, served.deprecation)
         if served.resource == CUSTOM_RESOURCE_DEFINITIONS and call.verb in _WRITES:
             self._definitions.refresh(call.name or objects.name(objects.mapping(call.body)))
+        if served.resource.plural in configurations.KINDS and call.verb in _WRITES:
+            self._core.webhooks.load(())
         return reply
 
     async def _dispatch(self, served: Served, call: Call) -> Reply:
@@ -107,7 +110,7 @@ class Api:
             case "deletecollection":
                 return await deleting.delete_collection(core, served, call)
             case _:
-                return reading.get(core, served, call)
+                return await reading.get(core, served, call)
 
     async def _subresource(self, served: Served, call: Call) -> Reply:
         core = self._core
@@ -118,13 +121,13 @@ class Api:
             raise _not_allowed(served, call.verb)
         match call.subresource, call.verb:
             case "scale", "get":
-                return subresources.get_scale(core, served, call)
+                return await subresources.get_scale(core, served, call)
             case "scale", "update":
                 return await subresources.update_scale(core, served, call)
             case "scale", _:
                 return await subresources.patch_scale(core, served, call)
             case _, "get":
-                return reading.get(core, served, call)
+                return await reading.get(core, served, call)
             case _, "update":
                 return await writing.update(core, served, call)
             case _:
@@ -149,6 +152,7 @@ class Api:
         for stream in list(self._core.streams):
             stream.close()
         await self._background.close()
+        await self._core.caller.close()
 
 
 def _check_verb(served: Served, call: Call) -> None:

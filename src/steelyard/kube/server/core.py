@@ -17,8 +17,11 @@ from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, Resource
 from steelyard.kube.server import keys
+from steelyard.kube.server.admission import conversion
+from steelyard.kube.server.admission.calling import Caller
+from steelyard.kube.server.admission.configurations import Configurations
 from steelyard.kube.server.registry import Registry, Served
-from steelyard.kube.store.errors import StoreError, StoreFailed
+from steelyard.kube.store.errors import Mismatch, StoreError, StoreFailed
 from steelyard.kube.store.record import Record
 from steelyard.kube.store.store import Store
 
@@ -28,7 +31,7 @@ class Closable(Protocol):
 
 
 class Core:
-    __slots__ = ("_namespaces", "now", "registry", "space", "store", "streams")
+    __slots__ = ("_namespaces", "caller", "now", "registry", "space", "store", "streams", "webhooks")
 
     def __init__(self, store: Store, space: str, registry: Registry, now: Callable[[], datetime]) -> None:
         self.store = store
@@ -37,6 +40,8 @@ class Core:
         self.now = now
         self.streams: set[Closable] = set()
         """The open watches, which end with the server."""
+        self.webhooks = Configurations(store, space, registry)
+        self.caller = Caller(store, space)
         self._namespaces = keys.collection(space, "", NAMESPACES.plural)
 
     def timestamp(self) -> str:
@@ -81,6 +86,13 @@ class Core:
 
         return self.store.delete(key, expect=expect, encode=encode)
 
+    def check_newest(self, record: Record) -> None:
+        """Raises Mismatch if the object has changed since."""
+        head = self.store.head(record.key)
+        revision = head.revision if head is not None else 0
+        if revision != record.revision:
+            raise Mismatch(record.key, record.revision, revision)
+
     async def settle(self, record: Record) -> None:
         """Waits until a state that was read with `head` is durable: an answer may not tell of it before."""
         if self.store.get(record.key) is not record:
@@ -111,6 +123,26 @@ def view(record: Record, served: Served) -> Object:
     if obj.get("apiVersion") == served.resource.api_version:
         return obj
     return {**obj, "apiVersion": served.resource.api_version}
+
+
+async def shown(core: Core, served: Served, record: Record) -> Record:
+    """The record in the served version where a webhook converts it; `view` and `raw` do the rest. May take a while."""
+    return (await shown_all(core, served, [record]))[0] if served.conversion is not None else record
+
+
+async def shown_all(core: Core, served: Served, records: list[Record]) -> list[Record]:
+    if served.conversion is None:
+        return records
+    return await conversion.records(core.caller, served.conversion, records, served.resource.api_version)
+
+
+async def stored(core: Core, served: Served, obj: Object) -> Object:
+    """The object as it is stored: in the storage version. May take a while where a webhook converts."""
+    if obj["apiVersion"] == served.storage_version:
+        return obj
+    if served.conversion is None:
+        return {**obj, "apiVersion": served.storage_version}
+    return (await conversion.convert(core.caller, served.conversion, [obj], served.storage_version))[0]
 
 
 def raw(value: bytes, served: Served) -> bytes:

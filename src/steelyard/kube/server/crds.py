@@ -190,6 +190,7 @@ def _describe(version: ServedVersion, *, terminating: bool) -> Served:
         deprecation=version.deprecation_warning,
         terminating=terminating,
         has_status=version.has_status,
+        conversion=version.conversion,
         opening=opening(resource.api_version),
     )
 

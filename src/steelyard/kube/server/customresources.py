@@ -18,6 +18,8 @@ from steelyard.kube.resources import Resource
 from steelyard.kube.schema import formats, parse, validate
 from steelyard.kube.schema.model import MISSING, Schema
 from steelyard.kube.server import crdrules
+from steelyard.kube.server.admission import endpoint
+from steelyard.kube.server.admission.conversion import Conversion
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class ServedVersion:
     is_storage: bool
     storage_version: str
     deprecation_warning: str
+    conversion: Conversion | None = None
 
     @functools.cached_property
     def schema(self) -> Schema:
@@ -82,7 +85,16 @@ def _served(spec: Object, accepted: Object, version: Object, storage: str) -> Se
         is_storage=name == storage,
         storage_version=f"{group}/{storage}",
         deprecation_warning=_deprecation(version, group, kind),
+        conversion=_conversion(objects.mapping(spec.get("conversion"))),
     )
+
+
+def _conversion(conversion: Object) -> Conversion | None:
+    if conversion.get("strategy") != "Webhook":
+        return None
+    webhook = objects.mapping(conversion.get("webhook"))
+    versions = tuple(map(str, objects.sequence(webhook.get("conversionReviewVersions"))))
+    return Conversion(endpoint.parse(objects.mapping(webhook.get("clientConfig"))), versions)
 
 
 def _scale(scale: Any) -> ScalePaths | None:

@@ -15,8 +15,9 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server import reading, selection
+from steelyard.kube.server.admission import passage
 from steelyard.kube.server.call import Call, Reply
-from steelyard.kube.server.core import Core, durable, view
+from steelyard.kube.server.core import Core, durable, shown, shown_all, view
 from steelyard.kube.server.options import DeleteOptions
 from steelyard.kube.server.registry import Served
 from steelyard.kube.store.record import Record
@@ -29,39 +30,87 @@ PROTECTED: Final = frozenset({"default", "kube-public", "kube-system"})
 
 async def delete(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.delete_options(call.options, call.body)
-    record = core.head(served.resource, call.namespace, call.name)
+    record, warnings = await _admitted(core, served, call, wanted, call.namespace, call.name)
+    reply = await _delete(core, served, call, wanted, record)
+    reply.warnings = warnings
+    return reply
+
+
+async def _admitted(
+    core: Core, served: Served, call: Call, wanted: DeleteOptions, namespace: str, name: str
+) -> tuple[Record, tuple[str, ...]]:
+    """The newest state of an object that may be deleted. Webhooks that were asked about it saw exactly that state."""
+    while True:
+        record = core.head(served.resource, namespace, name)
+        _check_allowed(served, record, wanted, name)
+        if core.webhooks.plan(served, "", "DELETE") is None:
+            return record, ()
+        old = view(await shown(core, served, record), served)
+        admission = passage.of_deletion(core, served, call, wanted, old)
+        warnings = await admission.delete() if admission is not None else ()
+        if core.store.head(record.key) is record:
+            return record, warnings
+
+
+def _check_allowed(served: Served, record: Record, wanted: DeleteOptions, name: str) -> None:
     check_preconditions(served, record, wanted)
-    if served.resource == NAMESPACES and call.name in PROTECTED:
+    if served.resource == NAMESPACES and name in PROTECTED:
         raise errors.Forbidden(
-            f'namespaces "{call.name}" is forbidden: this namespace may not be deleted',
+            f'namespaces "{name}" is forbidden: this namespace may not be deleted',
             kind="namespaces",
-            name=call.name,
+            name=name,
         )
+
+
+async def _delete(core: Core, served: Served, call: Call, wanted: DeleteOptions, record: Record) -> Reply:
     if wanted.dry_run:
         return _success(served, record)
     remaining = start(core, record, wanted)
     if remaining is None:
         await core.settle(record)
-        return reading.of_record(core, served, record, call)
+        return reading.of_record(core, served, await shown(core, served, record), call)
     is_gone = core.store.head(record.key) is None
     result = await durable(remaining)
-    return _success(served, result) if is_gone else reading.of_record(core, served, result, call)
+    if is_gone:
+        return _success(served, result)
+    return reading.of_record(core, served, await shown(core, served, result), call)
 
 
 async def delete_collection(core: Core, served: Served, call: Call) -> Reply:
     """Deletes what the selectors choose; objects that go meanwhile are no error."""
     wanted = parameters.delete_options(call.options, call.body)
     chosen = selection.of(call, served)
-    listed = core.store.scan(core.prefix(served.resource, call.namespace))
+    listed = await shown_all(core, served, core.store.scan(core.prefix(served.resource, call.namespace)))
     records = [record for record in listed if not chosen or chosen.matches(record)]
-    if not wanted.dry_run:
+    warnings: tuple[str, ...] = ()
+    if core.webhooks.plan(served, "", "DELETE") is not None:
+        warnings = await _delete_each(core, served, call, records, wanted)
+    elif not wanted.dry_run:
         await delete_all(core, records, wanted)
     metadata: Object = {"resourceVersion": str(core.store.revision)}
     items = [view(record, served) for record in records]
     return Reply(
         200,
         {"kind": served.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata, "items": items},
+        warnings=warnings,
     )
+
+
+async def _delete_each(
+    core: Core, served: Served, call: Call, records: Sequence[Record], wanted: DeleteOptions
+) -> tuple[str, ...]:
+    """One after the other, as webhooks allow; the first that they do not ends it."""
+    warnings: tuple[str, ...] = ()
+    for listed in records:
+        try:
+            name, namespace = objects.name(listed.object), objects.namespace(listed.object)
+            record, more = await _admitted(core, served, call, wanted, namespace, name)
+        except errors.NotFound:
+            continue
+        warnings += more
+        if objects.uid(record.object) == objects.uid(listed.object):
+            await _delete(core, served, call, wanted, record)
+    return warnings
 
 
 async def delete_all(core: Core, records: Sequence[Record], wanted: DeleteOptions) -> None:

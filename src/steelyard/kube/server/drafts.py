@@ -130,6 +130,31 @@ def _zero_of(schema: Schema) -> Any:
     return make() if make is not None else None
 
 
+def prepare_new(served: Served, draft: Draft, wanted: WriteOptions, now: str) -> None:
+    """What webhooks are shown of a create: defaults are in, and who manages what is settled before they change it."""
+    default.apply_defaults(served.schema, draft.obj)
+    served.strategy.prepare_create(draft.obj)
+    if not draft.is_tracked:
+        draft.obj = _tracked(served, None, draft.obj, wanted, now, "")
+        draft.is_tracked = True
+
+
+def prepare_changed(
+    served: Served, old: Object, draft: Draft, wanted: WriteOptions, now: str, subresource: str = ""
+) -> None:
+    """The same for an update; `changed` then keeps the result within what the endpoint may change."""
+    default.apply_defaults(served.schema, draft.obj)
+    metadata.keep_owned(draft.obj, old)
+    draft.obj["metadata"]["resourceVersion"] = objects.metadata(old).get("resourceVersion")
+    if not subresource:
+        served.strategy.prepare_update(draft.obj, old)
+    if not draft.is_tracked:
+        reached = _within_reach(served, old, draft.obj, subresource)
+        tracked = _tracked(served, old, reached, wanted, now, subresource)
+        draft.obj = managedfields.with_managed(draft.obj, objects.metadata(tracked).get("managedFields"))
+        draft.is_tracked = True
+
+
 def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, finish: Finish | None = None) -> Object:
     """The object to store for a create. Raises Invalid."""
     obj = draft.obj
@@ -261,10 +286,3 @@ def _is_specified_anew(served: Served, old: Object, obj: Object) -> bool:
     apart = ("metadata", "status") if served.has_status or not served.custom else ("metadata",)
     names = (old.keys() | obj.keys()).difference(apart)
     return any(old.get(name) != obj.get(name) for name in names)
-
-
-def stored(served: Served, obj: Object) -> Object:
-    """The object as it is stored: in the storage version."""
-    if obj["apiVersion"] == served.storage_version:
-        return obj
-    return {**obj, "apiVersion": served.storage_version}

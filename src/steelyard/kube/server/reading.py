@@ -15,20 +15,20 @@ from steelyard.kube.objects import Object
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server import selection, tables
 from steelyard.kube.server.call import Call, Reply
-from steelyard.kube.server.core import Core, raw, view
+from steelyard.kube.server.core import Core, raw, shown, shown_all, view
 from steelyard.kube.server.registry import Served
 from steelyard.kube.store.errors import Compacted
 from steelyard.kube.store.record import Record
 
 
-def get(core: Core, served: Served, call: Call) -> Reply:
+async def get(core: Core, served: Served, call: Call) -> Reply:
     store = core.store
     if call.options:
         not_older_than(core, parameters.revision(call.options.get("resourceVersion", "")))
     record = store.get(core.key(served.resource, call.namespace, call.name))
     if record is None:
         raise errors.not_found(served.group_resource, call.name)
-    return of_record(core, served, record, call)
+    return of_record(core, served, await shown(core, served, record), call)
 
 
 def of_record(core: Core, served: Served, record: Record, call: Call, code: int = 200) -> Reply:
@@ -142,6 +142,7 @@ async def _records(
     store = core.store
     if chosen.name and (call.namespace or not served.resource.namespaced) and not page.exact:
         record = store.get(core.key(served.resource, call.namespace, chosen.name))
+        record = await shown(core, served, record) if record is not None else None
         return [record] if record is not None and chosen.matches(record) else [], False
     wanted = page.limit + 1 if page.limit > 0 and not chosen else 0
     if page.exact:
@@ -153,6 +154,7 @@ async def _records(
             ) from None
     else:
         records = store.scan(page.prefix, limit=wanted)
+    records = await shown_all(core, served, records)
     if chosen:
         records = [record for record in records if chosen.matches(record)]
     if 0 < page.limit < len(records):

@@ -14,6 +14,7 @@ from steelyard.kube.builtin import tables
 from steelyard.kube.resources import Resource
 from steelyard.kube.schema.model import Schema
 from steelyard.kube.server import columns, jsonpath
+from steelyard.kube.server.admission.conversion import Conversion
 from steelyard.kube.server.columns import Columns
 from steelyard.kube.server.customresources import ServedVersion
 from steelyard.kube.server.strategies import lookup
@@ -70,6 +71,8 @@ class Served:
     terminating: bool = False
     """The definition is being deleted: nothing new may come."""
     has_status: bool = False
+    conversion: Conversion | None = None
+    """How stored objects of other versions are read where that takes more than another apiVersion."""
     opening: bytes = b""
     """How the JSON of every object in this version begins: objects are written apiVersion first."""
 

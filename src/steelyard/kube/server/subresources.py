@@ -6,27 +6,26 @@ of every update, so that validation, generation and managed fields are those of 
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
-from steelyard.kube import errors, objects, selectors
+from steelyard.kube import errors, objects
 from steelyard.kube.builtin import tables
 from steelyard.kube.objects import Object
-from steelyard.kube.server import drafts, writing
+from steelyard.kube.server import drafts, scales, writing
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server.call import Call, Reply
-from steelyard.kube.server.core import Core, view
-from steelyard.kube.server.registry import Scale, Served
+from steelyard.kube.server.core import Core, shown, view
+from steelyard.kube.server.registry import Served
 
-_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _SCALE_SCHEMA = tables.schema("autoscaling", "v1", "Scale")
 _MAX_REPLICAS = 2**31 - 1
 
 
-def get_scale(core: Core, served: Served, call: Call) -> Reply:
+async def get_scale(core: Core, served: Served, call: Call) -> Reply:
     record = core.store.get(core.key(served.resource, call.namespace, call.name))
     if record is None:
         raise errors.not_found(served.group_resource, call.name)
-    return Reply(200, scale_of(served, record.object))
+    return Reply(200, scales.of(served, (await shown(core, served, record)).object))
 
 
 async def update_scale(core: Core, served: Served, call: Call) -> Reply:
@@ -34,24 +33,29 @@ async def update_scale(core: Core, served: Served, call: Call) -> Reply:
     given: object = call.body
     if not isinstance(given, dict):
         raise errors.BadRequest("the object provided is unrecognized (must be of type Scale)")
-    return await _set(core, served, call, cast(Object, given), wanted)
+    scale = cast(Object, given)
+    return await writing.retried(served, call, lambda: _set(core, served, call, scale, wanted))
 
 
 async def patch_scale(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.write_options(call.options, "PatchOptions", patch=call.patch_type)
-    record = core.head(served.resource, call.namespace, call.name)
-    current = scale_of(served, record.object)
-    if call.patch_type == "apply":
-        spec = objects.mapping(objects.mapping(call.body).get("spec"))
-        return await _set(core, served, call, {**current, "spec": spec}, wanted)
-    patched = writing.patched_object(_SCALE_SCHEMA, call, current, mergeable=True)
-    if not isinstance(patched, dict):
-        raise errors.BadRequest("the patch leaves something that is not an object")
-    return await _set(core, served, call, cast(Object, patched), wanted)
+
+    async def attempt() -> Reply:
+        record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
+        current = scales.of(served, record.object)
+        if call.patch_type == "apply":
+            spec = objects.mapping(objects.mapping(call.body).get("spec"))
+            return await _set(core, served, call, {**current, "spec": spec}, wanted)
+        patched = writing.patched_object(_SCALE_SCHEMA, call, current, mergeable=True)
+        if not isinstance(patched, dict):
+            raise errors.BadRequest("the patch leaves something that is not an object")
+        return await _set(core, served, call, cast(Object, patched), wanted)
+
+    return await writing.retried(served, call, attempt)
 
 
 async def _set(core: Core, served: Served, call: Call, scale: Object, wanted: parameters.WriteOptions) -> Reply:
-    paths = _paths(served)
+    scales.paths(served)
     kind = scale.get("kind")
     if kind not in (None, "", "Scale"):
         raise errors.BadRequest(f"{kind} cannot be handled as a Scale")
@@ -71,68 +75,16 @@ async def _set(core: Core, served: Served, call: Call, scale: Object, wanted: pa
             f"Invalid value: {replicas}: must be greater than or equal to 0",
         )
         raise errors.invalid("autoscaling", "Scale", call.name, [cause])
-    record = core.head(served.resource, call.namespace, call.name)
+    record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
     obj = objects.copy(view(record, served))
     own: Object = obj["metadata"]
     own["resourceVersion"] = metadata.get("resourceVersion") or own["resourceVersion"]
     own["uid"] = metadata.get("uid") or own["uid"]
-    _put(obj, paths.spec_replicas, replicas)
+    scales.put(served, obj, replicas)
     draft = drafts.decode(served, obj, wanted)
     as_update = Call(
         "update", call.group, call.version, call.plural, call.user, call.namespace, call.name, "scale", call.options
     )
     reply = await writing.replace(core, served, as_update, record, draft, wanted)
     result = reply.record.object if reply.record is not None else objects.mapping(reply.body)
-    return Reply(200, scale_of(served, result), warnings=reply.warnings)
-
-
-def scale_of(served: Served, obj: Object) -> Object:
-    paths = _paths(served)
-    metadata = objects.metadata(obj)
-    status: Object = {"replicas": objects.at(obj, *paths.status_replicas) or 0}
-    if paths.selector and (selector := objects.at(obj, *paths.selector)) is not None:
-        status["selector"] = _selector_text(selector)
-    replicas = objects.at(obj, *paths.spec_replicas)
-    return {
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {field: metadata[field] for field in _METADATA if field in metadata},
-        "spec": {"replicas": replicas} if replicas is not None else {},
-        "status": status,
-    }
-
-
-def _paths(served: Served) -> Scale:
-    if served.scale is None:
-        raise errors.NotFound("the server could not find the requested resource")
-    return served.scale
-
-
-def _selector_text(selector: Any) -> str:
-    """Custom resources keep the selector as text, built-in kinds as a LabelSelector."""
-    if isinstance(selector, str):
-        return selector
-    fields = objects.mapping(selector)
-    terms = [selectors.format_labels(objects.mapping(fields.get("matchLabels")))]
-    for expression in map(objects.mapping, objects.sequence(fields.get("matchExpressions"))):
-        key, values = expression.get("key"), ",".join(map(str, objects.sequence(expression.get("values"))))
-        match expression.get("operator"):
-            case "In":
-                terms.append(f"{key} in ({values})")
-            case "NotIn":
-                terms.append(f"{key} notin ({values})")
-            case "DoesNotExist":
-                terms.append(f"!{key}")
-            case _:
-                terms.append(str(key))
-    return ",".join(filter(None, terms))
-
-
-def _put(obj: Object, path: tuple[str, ...], value: int) -> None:
-    at = obj
-    for step in path[:-1]:
-        inner = at.get(step)
-        if not isinstance(inner, dict):
-            inner = at[step] = {}
-        at = cast(Object, inner)
-    at[path[-1]] = value
+    return Reply(200, scales.of(served, result), warnings=reply.warnings)

@@ -21,7 +21,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server import selection, tables
 from steelyard.kube.server.call import Call
-from steelyard.kube.server.core import Core, raw, unavailable, view
+from steelyard.kube.server.core import Core, raw, shown_all, unavailable, view
 from steelyard.kube.server.reading import not_older_than
 from steelyard.kube.server.registry import Served
 from steelyard.kube.server.selection import Selection
@@ -87,7 +87,7 @@ class WatchStream:
 
     __slots__ = (
         "__weakref__", "_bookmarks", "_core", "_encode", "_initial", "_selection", "_served", "_subscription", "_timer",
-        "deadline",
+        "_unconverted", "deadline",
     )  # fmt: skip
 
     def __init__(self, core: Core, served: Served, call: Call) -> None:
@@ -98,6 +98,8 @@ class WatchStream:
         self._encode = _encoder(core, served, call)
         self._bookmarks = parameters.flag(options, "allowWatchBookmarks")
         self._initial: deque[WatchItem] = deque()
+        self._unconverted: list[Record] = []
+        """What the stream begins with, while a webhook has yet to convert it."""
         self._timer: asyncio.TimerHandle | None = None
         self._subscription = self._subscribe(call)
         timeout = max(0, parameters.integer(options, "timeoutSeconds")) or random.uniform(*_DEFAULT_TIMEOUT)  # noqa: S311 no secret, spreads reconnects
@@ -112,6 +114,8 @@ class WatchStream:
         return self
 
     async def __anext__(self) -> WatchItem:
+        if self._unconverted:
+            await self._convert_initial()
         if self._initial:
             return self._initial.popleft()
         while True:
@@ -119,12 +123,16 @@ class WatchStream:
                 change = await self._subscription.__anext__()
             except StoreError as error:
                 raise _gone(error) from None
+            if self._served.conversion is not None:
+                [change] = await self._converted([change])
             item = self._item(change)
             if item is not None:
                 return item
 
     async def batch(self) -> list[WatchItem]:
         """All events that are there, at least one; an empty list at the end."""
+        if self._unconverted:
+            await self._convert_initial()
         if self._initial:
             items = list(self._initial)
             self._initial.clear()
@@ -134,6 +142,8 @@ class WatchStream:
                 changes = await self._subscription.batch()
             except StoreError as error:
                 raise _gone(error) from None
+            if self._served.conversion is not None:
+                changes = await self._converted(changes)
             items = [item for change in changes if (item := self._item(change)) is not None]
             if items or not changes:
                 return items
@@ -180,13 +190,41 @@ class WatchStream:
         except StoreError as error:
             raise _gone(error) from None
         if wants_initial:
-            chosen = self._selection
-            for record in store.scan(prefix):
-                if not chosen or chosen.matches(record):
-                    self._initial.append(WatchItem("ADDED", served, record=record, encode=self._encode))
+            records = store.scan(prefix)
+            if served.conversion is None:
+                self._add_initial(records)
+            else:
+                self._unconverted = records
             if send_initial is not None and self._bookmarks:
                 self._initial.append(self._bookmark(store.revision, {INITIAL_EVENTS_END: "true"}))
         return subscription
+
+    def _add_initial(self, records: list[Record]) -> None:
+        chosen = self._selection
+        for record in records:
+            if not chosen or chosen.matches(record):
+                self._initial.append(WatchItem("ADDED", self._served, record=record, encode=self._encode))
+
+    async def _convert_initial(self) -> None:
+        """Puts the objects, once they are in the served version, before what follows them."""
+        after = list(self._initial)
+        self._initial.clear()
+        records, self._unconverted = self._unconverted, []
+        self._add_initial(await shown_all(self._core, self._served, records))
+        self._initial.extend(after)
+
+    async def _converted(self, changes: list[Change]) -> list[Change]:
+        """The changes with every state in the served version, all converted with one call."""
+        states: list[Record | None] = []
+        for change in changes:
+            states += (change.record, change.previous, change.final)
+        known = [state for state in states if state is not None]
+        converted = iter(await shown_all(self._core, self._served, known))
+        shown = [next(converted) if state is not None else None for state in states]
+        return [
+            Change(change.revision, change.key, *shown[index * 3 : index * 3 + 3])
+            for index, change in enumerate(changes)
+        ]
 
     def _item(self, change: Change) -> WatchItem | None:
         if not change.key:

@@ -1,13 +1,15 @@
 """create, update, patch and apply: from a request body to a stored object.
 
 Every write is decided on the object's newest state (`store.head`) and queued in the same step of the event loop, so a
-conflict is always one between clients and never one with a write that is still on its way to the disk. What changes
-nothing writes nothing.
+conflict is always one between clients and never one with a write that is still on its way to the disk. Where webhooks
+are asked in between, the write expects the state that it was decided on, and is decided anew if there is another
+(`retried`). What changes nothing writes nothing.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from steelyard.kube import errors, objects
@@ -18,23 +20,41 @@ from steelyard.kube.server import crds, deleting, drafts, reading
 from steelyard.kube.server import metadata as naming
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server.addresses import Services
+from steelyard.kube.server.admission import passage
+from steelyard.kube.server.admission.passage import Overtaken
 from steelyard.kube.server.apply import apply
 from steelyard.kube.server.call import Call, Reply
-from steelyard.kube.server.core import Core, durable, view
+from steelyard.kube.server.core import Core, durable, shown, stored, view
 from steelyard.kube.server.drafts import Draft
 from steelyard.kube.server.options import WriteOptions
 from steelyard.kube.server.patch import jsonpatch, mergepatch, strategic
 from steelyard.kube.server.registry import Served
+from steelyard.kube.store.errors import Mismatch
 from steelyard.kube.store.record import Record
 
 _ATTEMPTS: Final = 8
+_OVERTAKEN: Final = 32
+"""How often a write is decided anew before its client is told of the conflict."""
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+async def retried(served: Served, call: Call, attempt: Callable[[], Awaitable[Reply]]) -> Reply:
+    """Makes an attempt until none comes in between: that can happen only while webhooks are asked."""
+    for _ in range(_OVERTAKEN):
+        try:
+            return await attempt()
+        except (Mismatch, Overtaken):
+            continue
+    raise errors.conflict(served.group_resource, call.name, MODIFIED)
 
 
 async def create(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.write_options(call.options)
-    draft = drafts.decode(served, call.body, wanted)
-    return await insert(core, served, call, draft, wanted)
+
+    async def attempt() -> Reply:
+        return await insert(core, served, call, drafts.decode(served, call.body, wanted), wanted)
+
+    return await retried(served, call, attempt)
 
 
 async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: WriteOptions) -> Reply:
@@ -46,6 +66,13 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     if metadata.get("resourceVersion"):
         raise errors.BadRequest("resourceVersion should not be set on objects to be created")
     _check_namespace(core, served, metadata)
+    admission = passage.of_write(core, served, call, wanted, "CREATE")
+    if admission is not None:
+        drafts.prepare_new(served, draft, wanted, core.timestamp())
+        await admission.mutate(draft)
+        metadata = draft.obj["metadata"]
+        _settle_namespace(served, metadata, call.namespace)
+        _check_namespace(core, served, metadata)
     if served.terminating:
         message = "create not allowed while custom resource definition is terminating"
         raise errors.MethodNotAllowed(message, group=resource.group, kind=resource.plural)
@@ -54,30 +81,51 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     existing = core.store.head(key)
     if existing is not None:
         raise errors.already_exists(resource.group_resource, metadata["name"])
-    obj = drafts.new(served, draft, wanted, core.timestamp(), _finish(core, served))
+    finish = _finish(core, served)
+    obj = drafts.new(served, draft, wanted, core.timestamp(), finish)
+    if admission is not None:
+        await admission.validate(obj, draft)
     if wanted.dry_run:
         return _reply(core, served, obj, call, draft, 201)
-    record = await durable(core.put(key, drafts.stored(served, obj), expect=0))
-    return _reply(core, served, record, call, draft, 201)
+    state = await stored(core, served, obj)
+    if admission is not None or served.conversion is not None:
+        _check_namespace(core, served, metadata)
+        _check_claims(finish, obj)
+    record = await durable(core.put(key, state, expect=0))
+    return _reply(core, served, await shown(core, served, record), call, draft, 201)
+
+
+def _check_claims(finish: drafts.Finish | None, obj: Object) -> None:
+    """What an object was given before webhooks were asked must still be free."""
+    if finish is not None and finish(obj):
+        raise Overtaken
 
 
 async def update(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.write_options(call.options, "UpdateOptions")
-    draft = drafts.decode(served, call.body, wanted)
-    _check_identity(served, draft.obj, call)
-    record = core.head(served.resource, call.namespace, call.name)
-    return await replace(core, served, call, record, draft, wanted)
+
+    async def attempt() -> Reply:
+        draft = drafts.decode(served, call.body, wanted)
+        _check_identity(served, draft.obj, call)
+        record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
+        return await replace(core, served, call, record, draft, wanted)
+
+    return await retried(served, call, attempt)
 
 
 async def patch(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.write_options(call.options, "PatchOptions", patch=call.patch_type)
-    if call.patch_type == "apply":
-        return await _apply(core, served, call, wanted)
-    record = core.head(served.resource, call.namespace, call.name)
-    patched = patched_object(served.schema, call, view(record, served), mergeable=not served.custom)
-    draft = drafts.decode(served, patched, wanted)
-    _check_identity(served, draft.obj, call)
-    return await replace(core, served, call, record, draft, wanted)
+
+    async def attempt() -> Reply:
+        if call.patch_type == "apply":
+            return await _apply(core, served, call, wanted)
+        record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
+        patched = patched_object(served.schema, call, view(record, served), mergeable=not served.custom)
+        draft = drafts.decode(served, patched, wanted)
+        _check_identity(served, draft.obj, call)
+        return await replace(core, served, call, record, draft, wanted)
+
+    return await retried(served, call, attempt)
 
 
 def patched_object(schema: Schema, call: Call, obj: Object, *, mergeable: bool) -> Any:
@@ -100,18 +148,31 @@ def patched_object(schema: Schema, call: Call, obj: Object, *, mergeable: bool) 
 
 
 async def replace(core: Core, served: Served, call: Call, record: Record, draft: Draft, wanted: WriteOptions) -> Reply:
-    """Makes the draft the object's next state. The record must be the newest: nothing is awaited before the write."""
+    """Makes the draft the object's next state. The record must be the newest, in the served version; should it no
+    longer be when webhooks have answered, this raises Mismatch.
+    """
     _check_preconditions(served, record, draft.obj)
     old = view(record, served)
+    admission = passage.of_write(core, served, call, wanted, "UPDATE", old)
+    if admission is not None:
+        drafts.prepare_changed(served, old, draft, wanted, core.timestamp(), call.subresource)
+        await admission.mutate(draft)
     finish = None if call.subresource else _finish(core, served)
     obj = drafts.changed(served, old, draft, wanted, core.timestamp(), call.subresource, finish)
+    if admission is not None:
+        await admission.validate(obj, draft)
     if obj is old:
+        core.check_newest(record)
         await core.settle(record)
         return _reply(core, served, record, call, draft)
     if wanted.dry_run:
         return _reply(core, served, obj, call, draft)
-    write = deleting.replace(core, record, drafts.stored(served, obj))
-    return _reply(core, served, await durable(write), call, draft)
+    state = await stored(core, served, obj)
+    if admission is not None:
+        core.check_newest(record)
+        _check_claims(finish, obj)
+    written = await durable(deleting.replace(core, record, state))
+    return _reply(core, served, await shown(core, served, written), call, draft)
 
 
 def _finish(core: Core, served: Served) -> drafts.Finish | None:
@@ -135,6 +196,7 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
     metadata.setdefault("name", call.name)
     _check_identity(served, applied.obj, call)
     record = core.store.head(core.key(served.resource, call.namespace, call.name))
+    record = await shown(core, served, record) if record is not None else None
     if record is None and call.subresource:
         raise errors.not_found(served.group_resource, call.name)
     if record is None and metadata.get("uid"):
@@ -157,7 +219,8 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
     draft = Draft(objects.copy(merged), applied.warnings, is_tracked=True)
     if record is None:
         return await insert(core, served, call, draft, wanted)
-    if merged is live:
+    if merged is live and core.webhooks.plan(served, call.subresource, "UPDATE") is None:
+        core.check_newest(record)
         await core.settle(record)
         return _reply(core, served, record, call, draft)
     return await replace(core, served, call, record, draft, wanted)

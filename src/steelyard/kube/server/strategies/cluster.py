@@ -1,4 +1,4 @@
-"""Strategies of kinds that describe the cluster itself: definitions, classes, network policies, webhooks."""
+"""Strategies of kinds that describe the cluster itself: definitions, classes, network policies."""
 
 from __future__ import annotations
 
@@ -96,53 +96,3 @@ class NetworkPolicyStrategy(Strategy):
         target.setdefault("podSelector", {})
         if not target.get("policyTypes"):
             target["policyTypes"] = ["Ingress", "Egress"] if target.get("egress") else ["Ingress"]
-
-
-class WebhookStrategy(Strategy):
-    """Validating and mutating webhook configurations."""
-
-    tracks_generation = True
-
-    def __init__(self, *, mutating: bool) -> None:
-        self._mutating = mutating
-
-    def prepare_create(self, obj: Object) -> None:
-        for hook in map(objects.mapping, objects.sequence(obj.get("webhooks"))):
-            default(hook, "failurePolicy", "Fail")
-            default(hook, "matchPolicy", "Equivalent")
-            default(hook, "timeoutSeconds", 10)
-            hook.setdefault("namespaceSelector", {})
-            hook.setdefault("objectSelector", {})
-            if self._mutating:
-                default(hook, "reinvocationPolicy", "Never")
-            for rule in map(objects.mapping, objects.sequence(hook.get("rules"))):
-                default(rule, "scope", "*")
-            service = objects.at(hook, "clientConfig", "service")
-            if isinstance(service, dict):
-                default(objects.mapping(service), "port", 443)
-
-    def validate_create(self, obj: Object) -> list[Cause]:
-        found: list[Cause] = []
-        seen: set[str] = set()
-        for index, hook in enumerate(map(objects.mapping, objects.sequence(obj.get("webhooks")))):
-            place = f"webhooks[{index}]"
-            name = str(hook.get("name") or "")
-            if not name:
-                found.append(fields.required(f"{place}.name"))
-            elif len(name.split(".")) < 3:
-                text = "should be a domain with at least three segments separated by dots"
-                found.append(fields.invalid(f"{place}.name", name, text))
-            if name in seen:
-                found.append(fields.duplicate(f"{place}.name", name))
-            seen.add(name)
-            client = objects.mapping(hook.get("clientConfig"))
-            if (client.get("url") is None) == (client.get("service") is None):
-                text = "exactly one of url or service is required"
-                found.append(fields.required(f"{place}.clientConfig", text))
-            if hook.get("sideEffects") not in ("None", "NoneOnDryRun"):
-                value = hook.get("sideEffects") or ""
-                found.append(fields.not_supported(f"{place}.sideEffects", value, ("None", "NoneOnDryRun")))
-            if not hook.get("admissionReviewVersions"):
-                text = "must specify one of v1, v1beta1"
-                found.append(fields.required(f"{place}.admissionReviewVersions", text))
-        return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from steelyard.kube.resources import Resource
-from steelyard.kube.server.strategies import cluster, core, rbac, services, workloads
+from steelyard.kube.server.strategies import cluster, core, rbac, services, webhooks, workloads
 from steelyard.kube.server.strategies.base import Strategy, Tracked
 
 _PLAIN: Final = Strategy()
@@ -47,8 +47,8 @@ _STRATEGIES: Final[dict[tuple[str, str], Strategy]] = {
     ("discovery.k8s.io", "endpointslices"): _TRACKED,
     ("flowcontrol.apiserver.k8s.io", "flowschemas"): _TRACKED,
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): _TRACKED,
-    (_ADMISSION, "validatingwebhookconfigurations"): cluster.WebhookStrategy(mutating=False),
-    (_ADMISSION, "mutatingwebhookconfigurations"): cluster.WebhookStrategy(mutating=True),
+    (_ADMISSION, "validatingwebhookconfigurations"): webhooks.WebhookStrategy(mutating=False),
+    (_ADMISSION, "mutatingwebhookconfigurations"): webhooks.WebhookStrategy(mutating=True),
     (_ADMISSION, "validatingadmissionpolicies"): _TRACKED,
     (_ADMISSION, "validatingadmissionpolicybindings"): _TRACKED,
 }

@@ -1,0 +1,195 @@
+"""Calling a webhook: one HTTPS request with a JSON document, one JSON document back, within a time.
+
+Nothing of what can go wrong escapes as anything but `CallFailed`, whose text is what kube-apiserver's client says of
+the same. Connections are kept and used again. A redirect is an error: the configuration names who is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import ssl
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+
+from steelyard.kube import fields, objects
+from steelyard.kube.server import keys
+from steelyard.kube.server.admission.endpoint import Endpoint, ServiceReference
+from steelyard.kube.store.store import Store
+
+if TYPE_CHECKING:
+    import aiohttp
+
+_LARGEST_ANSWER: Final = 16 << 20
+_KEPT_SECONDS: Final = 30.0
+_SLICE_LABEL: Final = "kubernetes.io/service-name"
+_UNKNOWN_AUTHORITY: Final = frozenset({2, 18, 19, 20, 21})
+_STATUS_TEXTS: Final = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+
+
+class CallFailed(Exception):
+    """The webhook could not be asked, or gave no answer that can be read."""
+
+
+class Caller:
+    """Calls the webhooks of one server. Costs nothing until the first call; end it with `close`."""
+
+    __slots__ = ("_session", "_space", "_store")
+
+    def __init__(self, store: Store, space: str) -> None:
+        self._store = store
+        self._space = space
+        self._session: aiohttp.ClientSession | None = None
+
+    async def post(self, endpoint: Endpoint, document: Any, timeout: float) -> Any:
+        """The answer, decoded. Raises CallFailed."""
+        url = f"{endpoint.url}?timeout={round(timeout)}s"
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._post(endpoint, url, orjson.dumps(document))
+        except TimeoutError:
+            raise CallFailed(f'Post "{url}": context deadline exceeded') from None
+
+    async def _post(self, endpoint: Endpoint, url: str, body: bytes) -> Any:
+        import aiohttp
+
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        target, server_name = url, None
+        if endpoint.service is not None:
+            server_name = endpoint.service.host
+            headers["Host"] = f"{server_name}:{endpoint.service.port}"
+            target = url.replace(f"{server_name}:{endpoint.service.port}", self._address(endpoint.service, url), 1)
+        try:
+            context = _context(endpoint.authority)
+        except (ssl.SSLError, ValueError):
+            raise CallFailed(
+                f'Post "{url}": unable to load root certificates: unable to parse bytes as PEM block'
+            ) from None
+        try:
+            async with self._open().post(
+                target, data=body, headers=headers, ssl=context, server_hostname=server_name, allow_redirects=False
+            ) as response:
+                return await _read(response, url)
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise CallFailed(f'Post "{url}": {_untrusted(error.certificate_error, endpoint)}') from None
+        except aiohttp.ClientConnectorError as error:
+            reason = os.strerror(error.os_error.errno).lower() if error.os_error.errno else str(error.os_error)
+            raise CallFailed(f'Post "{url}": dial tcp {error.host}:{error.port}: connect: {reason}') from None
+        except aiohttp.ServerDisconnectedError:
+            raise CallFailed(f'Post "{url}": EOF') from None
+        except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
+            raise CallFailed(f'Post "{url}": {error}') from None
+
+    def _open(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(keepalive_timeout=_KEPT_SECONDS, limit=0),
+                timeout=aiohttp.ClientTimeout(),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+    def _address(self, reference: ServiceReference, url: str) -> str:
+        """Where the service can be reached: its external name, an address in its endpoint slices, its cluster IP."""
+        key = keys.collection(self._space, "", "services", reference.namespace) + reference.name
+        record = self._store.get(key)
+        if record is None:
+            raise CallFailed(f'Post "{url}": service "{reference.name}" not found')
+        spec = objects.mapping(record.object.get("spec"))
+        if spec.get("type") == "ExternalName":
+            return f"{spec.get('externalName')}:{reference.port}"
+        ports = [objects.mapping(port) for port in objects.sequence(spec.get("ports"))]
+        port = next((port for port in ports if port.get("port") == reference.port), None)
+        if port is None:
+            text = f'no service port {reference.port} found for service "{reference.name}"'
+            raise CallFailed(f'Post "{url}": {text}')
+        return self._backing(reference, str(port.get("name") or "")) or self._cluster_ip(reference, spec, url)
+
+    def _backing(self, reference: ServiceReference, port_name: str) -> str:
+        prefix = keys.collection(self._space, "discovery.k8s.io", "endpointslices", reference.namespace)
+        for record in self._store.scan(prefix):
+            if objects.labels(record.object).get(_SLICE_LABEL) != reference.name:
+                continue
+            for port in map(objects.mapping, objects.sequence(record.object.get("ports"))):
+                if str(port.get("name") or "") != port_name:
+                    continue
+                for each in map(objects.mapping, objects.sequence(record.object.get("endpoints"))):
+                    addresses = objects.sequence(each.get("addresses"))
+                    if addresses and objects.at(each, "conditions", "ready") is not False:
+                        return _host_port(str(addresses[0]), port.get("port"))
+        return ""
+
+    def _cluster_ip(self, reference: ServiceReference, spec: objects.Object, url: str) -> str:
+        address = str(spec.get("clusterIP") or "")
+        if address in ("", "None"):
+            text = f'no endpoints available for service "{reference.name}"'
+            raise CallFailed(f'Post "{url}": {text}')
+        return _host_port(address, reference.port)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
+def _host_port(address: str, port: Any) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+async def _read(response: aiohttp.ClientResponse, url: str) -> Any:
+    body = await response.content.read(_LARGEST_ANSWER + 1)
+    while len(body) <= _LARGEST_ANSWER and not response.content.at_eof():
+        body += await response.content.read(_LARGEST_ANSWER + 1 - len(body))
+    if len(body) > _LARGEST_ANSWER:
+        raise CallFailed(f'Post "{url}": the answer is larger than {_LARGEST_ANSWER} bytes')
+    if 300 <= response.status < 400:
+        raise CallFailed(f'Post "{url}": the webhook answered with a redirect, which is not followed')
+    if not 200 <= response.status < 300:
+        text = _STATUS_TEXTS.get(response.status)
+        if text is None and response.status >= 500:
+            shown = body.decode("utf-8", "replace").strip() or "unknown"
+            text = f"an error on the server ({fields.quote(shown)}) has prevented the request from succeeding"
+        raise CallFailed(text or "the server rejected our request for an unknown reason")
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from None
+
+
+def _untrusted(error: Exception, endpoint: Endpoint) -> str:
+    host = endpoint.service.host if endpoint.service is not None else urlsplit(endpoint.url).hostname
+    if isinstance(error, ssl.SSLCertVerificationError):
+        match error.verify_code:
+            case code if code in _UNKNOWN_AUTHORITY:
+                detail = "x509: certificate signed by unknown authority"
+            case 9 | 10:
+                detail = "x509: certificate has expired or is not yet valid"
+            case 62 | 64:
+                detail = f"x509: certificate is not valid for {host}"
+            case _:
+                detail = f"x509: {error.verify_message}"
+        return f"tls: failed to verify certificate: {detail}"
+    return f"tls: {error}"
+
+
+@functools.lru_cache(maxsize=256)
+def _context(authority: bytes) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if authority:
+        context.load_verify_locations(cadata=authority.decode())
+    else:
+        context.load_default_certs()
+    return context

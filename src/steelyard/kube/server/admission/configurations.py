@@ -1,0 +1,117 @@
+"""The webhooks that a server has been told of, kept as its stored configurations say.
+
+A change counts from the moment its write is acknowledged (`load`). Which hooks may be concerned with a request is
+found once per kind, subresource and operation; a server without configurations answers from one empty tuple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from steelyard.kube import objects, selectors
+from steelyard.kube.objects import Object
+from steelyard.kube.server import keys
+from steelyard.kube.server.admission import endpoint, matching
+from steelyard.kube.server.admission.matching import Hook, Operation, Rule
+from steelyard.kube.server.background import Work
+from steelyard.kube.server.registry import Registry, Served
+from steelyard.kube.store.record import Change, Record
+from steelyard.kube.store.store import Store
+
+GROUP: Final = "admissionregistration.k8s.io"
+MUTATING: Final = "mutatingwebhookconfigurations"
+VALIDATING: Final = "validatingwebhookconfigurations"
+KINDS: Final = frozenset({MUTATING, VALIDATING})
+_DEFAULT_SECONDS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The hooks whose rules match a kind of request, each with the version in which it wants to see the object."""
+
+    mutating: tuple[tuple[Hook, Served], ...]
+    validating: tuple[tuple[Hook, Served], ...]
+
+
+class Configurations(Work):
+    def __init__(self, store: Store, space: str, registry: Registry) -> None:
+        super().__init__()
+        self._store = store
+        self._registry = registry
+        self._prefixes = {plural: keys.collection(space, GROUP, plural) for plural in (MUTATING, VALIDATING)}
+        self._stored: dict[str, tuple[Hook, ...]] = {}
+        """Key of a configuration to its hooks."""
+        self._plans: dict[tuple[Served, str, Operation], Plan | None] = {}
+        self._planned_for = -1
+
+    def load(self, records: Iterable[Record]) -> None:
+        """Takes the configurations as they are now stored."""
+        self._stored.clear()
+        for prefix in self._prefixes.values():
+            for record in self._store.scan(prefix):
+                hooks = map(objects.mapping, objects.sequence(record.object.get("webhooks")))
+                self._stored[record.key] = tuple(_hook(hook) for hook in hooks)
+        self._plans.clear()
+
+    def observe(self, change: Change) -> None:
+        if change.key.startswith(tuple(self._prefixes.values())):
+            self.load(())
+
+    def process(self, item: str) -> None:
+        """Nothing is left to do once a change is known."""
+
+    def plan(self, served: Served, subresource: str, operation: Operation) -> Plan | None:
+        """None if no hook can be concerned with such a request."""
+        if not self._stored or served.resource.group == GROUP:
+            return None
+        if self._planned_for != self._registry.revision:
+            self._plans.clear()
+            self._planned_for = self._registry.revision
+        request = (served, subresource, operation)
+        if request not in self._plans:
+            self._plans[request] = self._make_plan(*request)
+        return self._plans[request]
+
+    def _make_plan(self, served: Served, subresource: str, operation: Operation) -> Plan | None:
+        mutating, validating = (
+            tuple(
+                (hook, target)
+                for key in sorted(self._stored)
+                if key.startswith(self._prefixes[plural])
+                for hook in self._stored[key]
+                if (target := matching.target(hook, self._registry, served, subresource, operation)) is not None
+            )
+            for plural in (MUTATING, VALIDATING)
+        )
+        return Plan(mutating, validating) if mutating or validating else None
+
+
+def _hook(hook: Object) -> Hook:
+    conditions = map(objects.mapping, objects.sequence(hook.get("matchConditions")))
+    return Hook(
+        name=str(hook.get("name") or ""),
+        rules=tuple(_rule(objects.mapping(rule)) for rule in objects.sequence(hook.get("rules"))),
+        endpoint=endpoint.parse(objects.mapping(hook.get("clientConfig"))),
+        timeout=float(hook.get("timeoutSeconds") or _DEFAULT_SECONDS),
+        ignores_failure=hook.get("failurePolicy") == "Ignore",
+        is_exact=hook.get("matchPolicy") == "Exact",
+        namespaces=selectors.from_object(objects.mapping(hook.get("namespaceSelector"))),
+        objects=selectors.from_object(objects.mapping(hook.get("objectSelector"))),
+        review_versions=tuple(map(str, objects.sequence(hook.get("admissionReviewVersions")))),
+        side_effects=str(hook.get("sideEffects") or ""),
+        reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
+        conditions=tuple((str(each.get("name") or ""), str(each.get("expression") or "")) for each in conditions),
+    )
+
+
+def _rule(rule: Object) -> Rule:
+    resources = (str(each).partition("/") for each in objects.sequence(rule.get("resources")))
+    return Rule(
+        frozenset(map(str, objects.sequence(rule.get("operations")))),
+        frozenset(map(str, objects.sequence(rule.get("apiGroups")))),
+        frozenset(map(str, objects.sequence(rule.get("apiVersions")))),
+        tuple((plural, subresource) for plural, _, subresource in resources),
+        str(rule.get("scope") or "*"),
+    )

@@ -1,0 +1,115 @@
+"""Where a webhook listens, as a configuration or a definition says it: a URL, or a service of this server.
+
+The rules for what may be written there are upstream's, with its words.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from steelyard.kube import fields, names, objects
+from steelyard.kube.errors import Cause
+from steelyard.kube.objects import Object
+
+_FORM: Final = "; desired format: https://host[/path]"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceReference:
+    namespace: str
+    name: str
+    port: int
+    path: str
+
+    @property
+    def host(self) -> str:
+        """The name that the webhook's certificate must be for."""
+        return f"{self.name}.{self.namespace}.svc"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    url: str
+    service: ServiceReference | None
+    authority: bytes
+    """PEM of those who may have signed the webhook's certificate; empty for those the system trusts."""
+
+
+def parse(client_config: Object) -> Endpoint:
+    bundle = client_config.get("caBundle")
+    try:
+        authority = base64.b64decode(str(bundle)) if bundle else b""
+    except binascii.Error:
+        authority = b"-"
+    reference = objects.mapping(client_config.get("service"))
+    if not reference:
+        return Endpoint(str(client_config.get("url") or ""), None, authority)
+    path = str(reference.get("path") or "/")
+    service = ServiceReference(
+        str(reference.get("namespace") or ""),
+        str(reference.get("name") or ""),
+        int(reference.get("port") or 443),
+        path if path.startswith("/") else f"/{path}",
+    )
+    return Endpoint(f"https://{service.host}:{service.port}{service.path}", service, authority)
+
+
+def validate(client_config: Object, place: str) -> Iterable[Cause]:
+    url, service = client_config.get("url"), client_config.get("service")
+    if (url is None) == (service is None):
+        yield fields.required(place, "exactly one of url or service is required")
+    elif url is not None:
+        yield from _validate_url(str(url), f"{place}.url")
+    else:
+        yield from _validate_service(objects.mapping(service), f"{place}.service")
+
+
+def _validate_url(url: str, place: str) -> Iterable[Cause]:
+    try:
+        parts = urlsplit(url)
+        host, user = parts.netloc.rpartition("@")[2], parts.netloc.rpartition("@")[0]
+        _ = parts.port
+    except ValueError as error:
+        yield fields.required(place, f"url must be a valid URL: {error}{_FORM}")
+        return
+    if parts.scheme != "https":
+        yield fields.invalid(place, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}")
+    if not host:
+        yield fields.invalid(place, host, f"host must be specified{_FORM}")
+    if user:
+        yield fields.invalid(place, user, "user information is not permitted in the URL")
+    if parts.fragment:
+        yield fields.invalid(place, parts.fragment, "fragments are not permitted in the URL")
+    if parts.query:
+        yield fields.invalid(place, parts.query, "query parameters are not permitted in the URL")
+
+
+def _validate_service(service: Object, place: str) -> Iterable[Cause]:
+    # Upstream confuses the two names when it complains, and tools have read its complaints ever since.
+    if not service.get("namespace"):
+        yield fields.required(f"{place}.name")
+    if not service.get("name"):
+        yield fields.required(f"{place}.namespace")
+    port = int(service.get("port") or 0)
+    if wrong := names.port_number(port):
+        yield fields.invalid(f"{place}.port", port, f"port is not valid: {', '.join(wrong)}")
+    path = str(service.get("path") or "")
+    if path in ("", "/"):
+        return
+    place = f"{place}.path"
+    if path == "//":
+        yield fields.invalid(place, path, "segment[0] may not be empty")
+        return
+    if not path.startswith("/"):
+        yield fields.invalid(place, path, "must start with a '/'")
+    for index, step in enumerate(path[1:].removesuffix("/").split("/")):
+        if not step:
+            yield fields.invalid(place, path, f"segment[{index}] may not be empty")
+        else:
+            for text in names.dns_subdomain(step):
+                yield fields.invalid(place, path, f"segment[{index}]: {text}")

@@ -1,0 +1,118 @@
+"""Whether a webhook is concerned with a request: its rules, and then its selectors.
+
+Rules are about kinds and operations and so are decided once per kind (`target`); selectors are about objects and their
+namespaces and are decided for each request (`selects`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import NAMESPACES, Resource
+from steelyard.kube.selectors import LabelSelector
+from steelyard.kube.server.admission.endpoint import Endpoint
+from steelyard.kube.server.call import User
+from steelyard.kube.server.registry import Registry, Served
+
+Operation = Literal["CREATE", "UPDATE", "DELETE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    operations: frozenset[str]
+    groups: frozenset[str]
+    versions: frozenset[str]
+    resources: tuple[tuple[str, str], ...]
+    """Resource and subresource, each of which may be `*`."""
+    scope: str
+
+    def matches(self, resource: Resource, subresource: str, operation: Operation) -> bool:
+        return (
+            _has(self.operations, operation)
+            and _has(self.groups, resource.group)
+            and _has(self.versions, resource.version)
+            and (self.scope == "*" or (self.scope == "Namespaced") == resource.namespaced)
+            and any(plural in ("*", resource.plural) and sub in ("*", subresource) for plural, sub in self.resources)
+        )
+
+
+def _has(accepted: frozenset[str], value: str) -> bool:
+    return value in accepted or "*" in accepted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hook:
+    """One webhook of one configuration; the same hook is the same object until its configuration changes."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    endpoint: Endpoint
+    timeout: float
+    ignores_failure: bool
+    is_exact: bool
+    namespaces: LabelSelector
+    objects: LabelSelector
+    review_versions: tuple[str, ...]
+    side_effects: str
+    reinvoked: bool
+    conditions: tuple[tuple[str, str], ...]
+
+
+@dataclass(slots=True)
+class Attributes:
+    """What a request wants to do, as webhooks are told of it."""
+
+    served: Served
+    operation: Operation
+    name: str
+    namespace: str
+    """For a namespace its own name."""
+    user: User
+    options: Object
+    subresource: str = ""
+    obj: Object | None = None
+    """The object as it is to be, in the served version; None for a deletion."""
+    old: Object | None = None
+    dry_run: bool = False
+
+
+def target(hook: Hook, registry: Registry, served: Served, subresource: str, operation: Operation) -> Served | None:
+    """The version of the resource in which the hook wants to see such a request; None if it does not."""
+    resource = served.resource
+    if any(rule.matches(resource, subresource, operation) for rule in hook.rules):
+        return served
+    if hook.is_exact:
+        return None
+    others = list(_equivalents(registry, served))
+    for rule in hook.rules:
+        for other in others:
+            if rule.matches(other.resource, subresource, operation):
+                return other
+    return None
+
+
+def _equivalents(registry: Registry, served: Served) -> Iterable[Served]:
+    """The other versions of the same resource: they show the same objects."""
+    resource = served.resource
+    for other in registry.custom() if served.custom is not None else registry.all():
+        same = other.resource.plural == resource.plural and other.resource.group == resource.group
+        if same and other is not served:
+            yield other
+
+
+def selects(hook: Hook, attributes: Attributes, namespace: Callable[[str], Object | None]) -> bool:
+    if hook.objects and not any(
+        hook.objects.matches(objects.labels(obj)) for obj in (attributes.obj, attributes.old) if obj is not None
+    ):
+        return False
+    if not hook.namespaces or not attributes.namespace:
+        return True
+    is_namespace = attributes.served.resource == NAMESPACES
+    if is_namespace and not attributes.subresource and attributes.obj is not None:
+        return hook.namespaces.matches(objects.labels(attributes.obj))
+    found = namespace(attributes.namespace)
+    return found is not None and hook.namespaces.matches(objects.labels(found))

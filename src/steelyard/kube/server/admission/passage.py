@@ -1,0 +1,150 @@
+"""One request's way past the webhooks, between what the server makes of a request and what it stores.
+
+While webhooks are asked, the rest of the server goes on: whoever calls this reads the object again afterwards, or
+writes with the expectation that it is unchanged, and starts over if it is not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from steelyard.kube import errors, objects
+from steelyard.kube.objects import Object
+from steelyard.kube.server import drafts, scales
+from steelyard.kube.server.admission import dispatching
+from steelyard.kube.server.admission.configurations import Plan
+from steelyard.kube.server.admission.matching import Attributes, Operation
+from steelyard.kube.server.call import Call
+from steelyard.kube.server.core import Core
+from steelyard.kube.server.drafts import Draft
+from steelyard.kube.server.options import DeleteOptions, WriteOptions
+from steelyard.kube.server.registry import Served
+
+
+class Overtaken(Exception):
+    """While webhooks were asked, something else took what this request was to get: start over."""
+
+
+@dataclass(slots=True)
+class Passage:
+    core: Core
+    plan: Plan
+    attributes: Attributes
+    outcome: dispatching.Outcome
+    wanted: WriteOptions
+
+    async def mutate(self, draft: Draft) -> None:
+        """Lets the mutating webhooks change the draft."""
+        if not self.plan.mutating:
+            return
+        served, before = self.attributes.served, draft.obj
+        shown = self.attributes.obj = self._shown(before)
+        await self._ask(mutating=True)
+        changed = self.attributes.obj
+        if changed is shown:
+            return
+        if self.attributes.subresource == "scale":
+            obj = objects.copy(before)
+            scales.put(served, obj, objects.at(changed, "spec", "replicas"))
+        else:
+            obj = _with_owners_of(before, changed)
+        try:
+            decoded = drafts.decode(served, obj, dataclasses.replace(self.wanted, field_validation="Ignore"))
+        except errors.ApiError as error:
+            raise errors.InternalError(f"Internal error occurred: {error.message}") from None
+        draft.obj = decoded.obj
+
+    async def validate(self, obj: Object, draft: Draft) -> None:
+        """Asks the validating webhooks about the object as it would be stored; all warnings go to the draft."""
+        if self.plan.validating:
+            self.attributes.obj = self._shown(obj)
+            await self._ask(mutating=False)
+        draft.warnings += tuple(self.outcome.warnings)
+
+    async def delete(self) -> tuple[str, ...]:
+        """Asks both kinds about a deletion; the warnings."""
+        await self._ask(mutating=True)
+        await self._ask(mutating=False)
+        return tuple(self.outcome.warnings)
+
+    def _shown(self, obj: Object) -> Object:
+        return _shown(self.attributes.served, self.attributes.subresource, obj)
+
+    async def _ask(self, *, mutating: bool) -> None:
+        ask = dispatching.mutate if mutating else dispatching.validate
+        try:
+            await ask(self.core, self.plan, self.attributes, self.outcome)
+        except errors.ApiError as error:
+            error.warnings = tuple(self.outcome.warnings)
+            raise
+
+
+def of_write(
+    core: Core, served: Served, call: Call, wanted: WriteOptions, operation: Operation, old: Object | None = None
+) -> Passage | None:
+    """None if no webhook can be concerned."""
+    plan = core.webhooks.plan(served, call.subresource, operation)
+    if plan is None:
+        return None
+    options: Object = {
+        "kind": "CreateOptions" if operation == "CREATE" else "UpdateOptions",
+        "apiVersion": "meta.k8s.io/v1",
+    }
+    if wanted.dry_run:
+        options["dryRun"] = ["All"]
+    for field in ("fieldManager", "fieldValidation"):
+        if call.options.get(field):
+            options[field] = call.options[field]
+    name = call.name or (objects.name(objects.mapping(call.body)) if operation == "CREATE" else "")
+    shown = _shown(served, call.subresource, old) if old is not None else None
+    attributes = Attributes(
+        served,
+        operation,
+        name,
+        _namespace(served, call.namespace, name),
+        call.user,
+        options,
+        call.subresource,
+        old=shown,
+        dry_run=wanted.dry_run,
+    )
+    return Passage(core, plan, attributes, dispatching.Outcome(), wanted)
+
+
+def of_deletion(core: Core, served: Served, call: Call, wanted: DeleteOptions, old: Object) -> Passage | None:
+    plan = core.webhooks.plan(served, "", "DELETE")
+    if plan is None:
+        return None
+    options: Object = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+    if wanted.propagation:
+        options["propagationPolicy"] = wanted.propagation
+    if wanted.dry_run:
+        options["dryRun"] = ["All"]
+    preconditions = {"uid": wanted.uid, "resourceVersion": wanted.resource_version}
+    if any(preconditions.values()):
+        options["preconditions"] = {key: value for key, value in preconditions.items() if value}
+    # A request to delete a collection names no object.
+    name = call.name if call.verb == "delete" else ""
+    namespace = _namespace(served, call.namespace or objects.namespace(old), name)
+    attributes = Attributes(served, "DELETE", name, namespace, call.user, options, old=old, dry_run=wanted.dry_run)
+    return Passage(core, plan, attributes, dispatching.Outcome(), WriteOptions("", dry_run=wanted.dry_run))
+
+
+def _namespace(served: Served, namespace: str, name: str) -> str:
+    """Of a request about a namespace, webhooks are told that namespace."""
+    return name if served.resource.plural == "namespaces" and not served.resource.group else namespace
+
+
+def _shown(served: Served, subresource: str, obj: Object) -> Object:
+    return scales.of(served, obj) if subresource == "scale" else obj
+
+
+def _with_owners_of(before: Object, changed: Object | None) -> Object:
+    """Who manages which field is the server's to say, whatever a webhook made of it."""
+    obj = changed or {}
+    metadata = {**objects.metadata(obj)}
+    metadata.pop("managedFields", None)
+    if managed := objects.metadata(before).get("managedFields"):
+        metadata["managedFields"] = managed
+    return {**obj, "metadata": metadata}

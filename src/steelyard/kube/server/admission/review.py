@@ -1,0 +1,165 @@
+"""AdmissionReview, the document that is sent to a webhook and comes back: v1, and v1beta1 for those who know no other.
+
+`verify` is as strict as upstream: an answer that is for another request, of another kind or half a patch is no answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import orjson
+
+from steelyard.kube import errors, fields, objects
+from steelyard.kube.objects import Object
+from steelyard.kube.server.admission.calling import CallFailed
+from steelyard.kube.server.admission.matching import Attributes
+from steelyard.kube.server.call import User
+from steelyard.kube.server.registry import Served
+
+_VERSIONS: Final = ("v1", "v1beta1")
+_INVALID: Final = "received invalid webhook response"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    allowed: bool
+    patch: list[Any]
+    """The operations of a JSON patch; none for an object that stays as it is."""
+    result: Object
+    warnings: tuple[str, ...]
+
+
+def version_for(accepted: Sequence[str]) -> str:
+    """The first version that the webhook names and the server knows."""
+    for version in accepted:
+        if version in _VERSIONS:
+            return version
+    raise CallFailed("could not create admission objects: webhook does not accept known AdmissionReview versions "
+                     "(v1, v1beta1)")  # fmt: skip
+
+
+def request(attributes: Attributes, target: Served, obj: Object | None, old: Object | None, version: str) -> Object:
+    """The review to send; `obj` and `old` in the version of the target."""
+    asked, subresource = attributes.served, attributes.subresource
+    content: Object = {
+        "uid": str(uuid.uuid4()),
+        "kind": _kind(target, subresource),
+        "resource": _resource(target),
+        "requestKind": _kind(asked, subresource),
+        "requestResource": _resource(asked),
+        "name": attributes.name,
+        "namespace": attributes.namespace,
+        "operation": attributes.operation,
+        "userInfo": _user(attributes.user),
+        "object": obj,
+        "oldObject": old,
+        "dryRun": attributes.dry_run,
+        "options": attributes.options,
+    }
+    if subresource:
+        content["subResource"] = content["requestSubResource"] = subresource
+    for field in ("name", "namespace"):
+        if not content[field]:
+            del content[field]
+    return {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": content}
+
+
+def _kind(served: Served, subresource: str) -> Object:
+    found = served.subresources.get(subresource)
+    if found is not None:
+        return {"group": found.group, "version": found.version, "kind": found.kind}
+    resource = served.resource
+    return {"group": resource.group, "version": resource.version, "kind": resource.kind}
+
+
+def _resource(served: Served) -> Object:
+    resource = served.resource
+    return {"group": resource.group, "version": resource.version, "resource": resource.plural}
+
+
+def _user(user: User) -> Object:
+    shown: Object = {"username": user.name}
+    if user.uid:
+        shown["uid"] = user.uid
+    if user.groups:
+        shown["groups"] = list(user.groups)
+    if user.extra:
+        shown["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return shown
+
+
+def verify(sent: Object, answer: Any, *, mutating: bool) -> Verdict:
+    """What the webhook decided. Raises CallFailed for an answer that is none."""
+    if not isinstance(answer, dict):
+        raise CallFailed("couldn't get version/kind; json parse error: the answer is not an object")
+    review = cast(Object, answer)
+    response = review.get("response")
+    if not isinstance(response, dict):
+        raise CallFailed(f"{_INVALID}: webhook response was absent")
+    content = cast(Object, response)
+    if sent["apiVersion"] == "admission.k8s.io/v1":
+        _verify_strictly(sent, review, content, mutating=mutating)
+    warnings = tuple(map(str, objects.sequence(content.get("warnings"))))
+    result = objects.mapping(content.get("status"))
+    patch = _patch(content) if mutating and content.get("allowed") is True else []
+    return Verdict(content.get("allowed") is True, patch, result, warnings)
+
+
+def _verify_strictly(sent: Object, review: Object, content: Object, *, mutating: bool) -> None:
+    uid, got = str(sent["request"]["uid"]), str(content.get("uid") or "")
+    if got != uid:
+        raise CallFailed(f"{_INVALID}: expected response.uid={fields.quote(uid)}, got {fields.quote(got)}")
+    if (review.get("apiVersion"), review.get("kind")) != (sent["apiVersion"], sent["kind"]):
+        wanted = "admission.k8s.io/v1, Kind=AdmissionReview"
+        shown = f"{review.get('apiVersion') or '/'}, Kind={review.get('kind') or ''}"
+        raise CallFailed(f"{_INVALID}: expected webhook response of {wanted}, got {shown}")
+    patch, patch_type = content.get("patch"), content.get("patchType")
+    if not mutating:
+        if patch:
+            raise CallFailed(f"{_INVALID}: validating webhook may not return response.patch")
+        if patch_type is not None:
+            raise CallFailed(f"{_INVALID}: validating webhook may not return response.patchType")
+        return
+    if patch and patch_type is None:
+        raise CallFailed(f"{_INVALID}: webhook returned response.patch but not response.patchType")
+    if not patch and patch_type is not None:
+        raise CallFailed(f"{_INVALID}: webhook returned response.patchType but not response.patch")
+    if patch and patch_type != "JSONPatch":
+        if not patch_type:
+            raise CallFailed(f'{_INVALID}: webhook returned invalid response.patchType of ""')
+        raise CallFailed(f"unsupported patch type {fields.quote(str(patch_type))}")
+
+
+def _patch(content: Object) -> list[Any]:
+    encoded = content.get("patch")
+    if not encoded:
+        return []
+    try:
+        decoded: Any = orjson.loads(base64.b64decode(str(encoded), validate=True))
+    except (binascii.Error, ValueError) as error:
+        raise CallFailed(f"received undecodable patch in webhook response: {error}") from None
+    if decoded is not None and not isinstance(decoded, list):
+        raise CallFailed("received undecodable patch in webhook response: a JSON patch must be a list of operations")
+    return objects.sequence(decoded)
+
+
+def denial(name: str, result: Object) -> errors.ApiError:
+    """The error that a client gets when the webhook said no: the webhook's own status, with its name in the message."""
+    start = f"admission webhook {fields.quote(name)} denied the request"
+    said = result.get("message") or result.get("reason")
+    message = f"{start}: {said}" if said else f"{start} without explanation"
+    given = result.get("code")
+    code = given if isinstance(given, int) and not isinstance(given, bool) and 400 <= given < 600 else 400
+    status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
+    for field in ("reason", "details"):
+        if result.get(field):
+            status[field] = result[field]
+    status["code"] = code
+    error = errors.from_status(status)
+    error.given = status
+    return error
