@@ -138,7 +138,7 @@ def build(name: str) -> Path:
             "GOTOOLCHAIN": "local",
             "GOWORK": "off",
         }
-        command = ["nice", go, "build", "-ldflags", link_flags(), "-o", str(unfinished), program.package]
+        command = ["nice", "-n", "5", go, "build", "-ldflags", link_flags(), "-o", str(unfinished), program.package]
         done = subprocess.run(command, cwd=program.module, env=environment, stdout=sys.stderr, check=False)
         if done.returncode != 0:
             raise Failed(

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
-from steelyard.kube.server import deleting
+from steelyard.kube.server import deleting, upkeep
 from steelyard.kube.server.background import Work
 from steelyard.kube.server.core import Core
 from steelyard.kube.server.deleting import FOREGROUND, ORPHAN
@@ -171,9 +171,13 @@ class Garbage(Work):
         metadata = {**objects.metadata(record.object), "ownerReferences": owners}
         if not owners:
             del metadata["ownerReferences"]
-        self.write(
-            self._core.put(record.key, {**record.object, "metadata": metadata}, expect=record.revision), record.key
-        )
+        obj = record.object
+        changed: Object = {**obj, "metadata": metadata}
+        group, _ = resources.split_api_version(str(obj.get("apiVersion") or ""))
+        served = self._core.registry.of_kind(group, str(obj.get("kind") or ""))
+        if served is not None:
+            changed = upkeep.tracked(self._core, served, obj, changed)
+        self.write(self._core.put(record.key, changed, expect=record.revision), record.key)
 
     def _remove_finalizer(self, record: Record, finalizer: str) -> None:
         self.write(deleting.without_finalizer(self._core, record, finalizer), record.key)

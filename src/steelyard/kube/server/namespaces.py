@@ -13,8 +13,7 @@ from typing import Final
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES
-from steelyard.kube.server import deleting, keys
-from steelyard.kube.server.apply import apply
+from steelyard.kube.server import deleting, keys, upkeep
 from steelyard.kube.server.background import Work
 from steelyard.kube.server.core import Core
 from steelyard.kube.server.options import DeleteOptions
@@ -26,7 +25,6 @@ FINALIZER: Final = "kubernetes"
 _BACKGROUND: Final = DeleteOptions(propagation="Background")
 _AT_ONCE: Final = 500
 _DELETED: Final = b'"deletionTimestamp":"'
-MANAGER: Final = "kube-controller-manager"
 _WELL: Final = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
     "NamespaceDeletionGroupVersionParsingFailure": (
@@ -117,15 +115,8 @@ class Namespaces(Work):
         if after == before:
             return False
         changed = {**record.object, "status": {**status, "phase": "Terminating", "conditions": after}}
-        tracked = apply.track_update(
-            builtin()["", "v1", NAMESPACES.plural].schema,
-            record.object,
-            changed,
-            manager=MANAGER,
-            api_version=NAMESPACES.api_version,
-            now=self._core.timestamp(),
-            subresource="status",
-        )
+        served = builtin()["", "v1", NAMESPACES.plural]
+        tracked = upkeep.tracked(self._core, served, record.object, changed, "status")
         self.write(self._core.put(record.key, tracked, expect=record.revision), objects.name(record.object))
         return True
 
