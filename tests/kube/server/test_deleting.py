@@ -268,3 +268,10 @@ async def _settled(bench: Bench) -> None:
     """Long enough for the server to have done what it would do."""
     for _ in range(5):
         await asyncio.sleep(0.01)
+
+
+async def test_a_collection_is_deleted_in_one_namespace_only(bench: Bench) -> None:
+    await bench.create(WIDGETS, widget("a"))
+    with pytest.raises(errors.MethodNotAllowed):
+        await bench.call("deletecollection", WIDGETS, namespace="")
+    assert await bench.names(WIDGETS) == ["a"]

@@ -77,7 +77,13 @@ async def _delete(core: Core, served: Served, call: Call, wanted: DeleteOptions,
 
 
 async def delete_collection(core: Core, served: Served, call: Call) -> Reply:
-    """Deletes what the selectors choose; objects that go meanwhile are no error."""
+    """Deletes what the selectors choose; objects that go meanwhile are no error.
+
+    Only within one namespace: nothing as short as a forgotten path segment may empty all of them.
+    """
+    if served.resource.namespaced and not call.namespace:
+        message = "the server does not allow this method on the requested resource"
+        raise errors.MethodNotAllowed(message)
     wanted = parameters.delete_options(call.options, call.body)
     chosen = selection.of(call, served)
     listed = await shown_all(core, served, core.store.scan(core.prefix(served.resource, call.namespace)))
