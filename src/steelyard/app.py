@@ -35,6 +35,7 @@ from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import logs
 from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server import authn, http, tls
+from steelyard.kube.server.access import tokens
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.endpoints import Check
@@ -127,6 +128,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
             )
         sealer, store, simulated_store = await _databases(stack, options)
         api = await Api.start(store)
+        await api.access.activate()
         stack.push_async_callback(api.close)
         client = LocalClient(api, _CONTROLLERS, field_manager=FIELD_MANAGER)
         await _define_kinds(client, options.platform.domain)
@@ -224,13 +226,16 @@ async def _listen(
     hosts = ["localhost", "127.0.0.1", "kubernetes.default.svc", advertised_host]
     certificate = credentials.serving(options.data_dir, authority, hosts, now=now)
     token = credentials.administrator_token(options.data_dir)
+    api.access.know(authn.TokensAndCertificates(credentials.users(token)))
+    api.access.signer = tokens.Signer(lambda: credentials.service_account_key(options.data_dir))
     try:
         listener = await http.listen(
             api,
             options.host,
             options.port,
             tls=tls.ServingTls(certificate, client_authority=authority.certificate),
-            authenticator=authn.TokensAndCertificates(credentials.users(token)),
+            authenticator=api.access,
+            authorizer=api.access.rbac,
             checks=checks,
             operations=operations,
         )
@@ -241,6 +246,7 @@ async def _listen(
         ) from error
     stack.push_async_callback(listener.close)
     url = f"https://{advertised_host}:{listener.port}"
+    api.access.address = url
     credentials.write_kubeconfig(options.data_dir, url, authority.certificate, token)
     return url
 

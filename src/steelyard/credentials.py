@@ -41,6 +41,17 @@ def serving(data_dir: DataDir, signer: KeyPair, hosts: list[str], *, now: dateti
     return made
 
 
+def service_account_key(data_dir: DataDir) -> bytes:
+    """What tokens of service accounts are signed with."""
+    path = data_dir.pki / "sa.key"
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        made = pki.new_private_key()
+        _write(path, made.decode())
+        return made
+
+
 def administrator_token(data_dir: DataDir) -> str:
     """The administrator's token: that of an earlier start, else a new one."""
     return _token_in(data_dir.kubeconfig) or secrets.token_urlsafe(32)

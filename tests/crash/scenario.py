@@ -22,7 +22,7 @@ from steelyard.kube import errors, objects
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import NAMESPACES, NODES, SECRETS
+from steelyard.kube.resources import NAMESPACES, NODES, SECRETS, Resource
 from steelyard.kube.store.store import Store
 from tests.harness import PlatformProcess
 
@@ -34,6 +34,7 @@ NAME = "life"
 STEPS = ((1, 2), (3, 4), (1, 2))
 """Control-plane and worker nodes: created, scaled up, scaled back; then deleted."""
 STEP_DEADLINE = 60.0
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
 _NOT_OF_THE_CLUSTER = frozenset({"Event", "Lease"})
 
 
@@ -58,6 +59,7 @@ class Driver:
         await asyncio.to_thread(self._current.start)
         try:
             await self._request(_make_namespace)
+            await self._until(_has_default_account)
             before = await self._request(_inventory)
             counts: list[dict[str, int]] = []
             port = 0
@@ -132,6 +134,12 @@ def _claim(control_plane: int, workers: int) -> Object:
 async def _make_namespace(client: Client) -> None:
     body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     await client.apply(NAMESPACES, body, field_manager="driver")
+
+
+async def _has_default_account(client: Client) -> str:
+    """The server gives every namespace one on its own; what was there before a life must not look left over."""
+    found = [objects.name(item) for item in (await client.list(SERVICE_ACCOUNTS, NAMESPACE)).items]
+    return "" if found == ["default"] else f"service accounts {found}"
 
 
 async def _apply(client: Client, claim: Object) -> None:

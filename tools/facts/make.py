@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import builtin
 import clusterapi
+import policy
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "steelyard"
 
@@ -44,7 +45,7 @@ def write(folder: Path, tables: dict[str, dict[str, Any]]) -> None:
 
 def main() -> None:
     write(SOURCE / "api" / "clusterapi", clusterapi.tables())
-    write(SOURCE / "kube" / "builtin", builtin.tables())
+    write(SOURCE / "kube" / "builtin", {**builtin.tables(), "policy.json": policy.table()})
 
 
 if __name__ == "__main__":

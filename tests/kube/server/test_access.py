@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from steelyard.kube import errors, pki
 from steelyard.kube.server import authn, authz
+from steelyard.kube.server.access import defaults
 from steelyard.kube.server.authn import TokensAndCertificates
 from steelyard.kube.server.call import AUTHENTICATED, SYSTEM_MASTERS, Call, User
 
@@ -72,8 +73,9 @@ def test_the_token_is_taken_from_the_header(header: str, token: str) -> None:
     ],
 )
 def test_paths_are_open_to_those_who_need_them(user: User, path: str, allowed: bool) -> None:
-    assert authz.MastersOnly().allows(authz.Attributes(user, "get", path=path)) is allowed
-    assert authz.MastersOnly().allows(authz.Attributes(user, "post", path=path)) is (user is ADMIN)
+    policy = defaults.policy()
+    assert policy.decide(authz.Attributes(user, "get", path=path)).allowed is allowed
+    assert policy.decide(authz.Attributes(user, "post", path=path)).allowed is (user is ADMIN)
 
 
 @pytest.mark.parametrize(
@@ -102,13 +104,13 @@ def test_paths_are_open_to_those_who_need_them(user: User, path: str, allowed: b
 )
 def test_a_refusal_is_worded_as_upstream(call: Call, message: str) -> None:
     with pytest.raises(errors.Forbidden) as caught:
-        authz.authorize_call(authz.MastersOnly(), call)
+        authz.authorize_call(defaults.policy(), call)
     assert caught.value.message == message
     call.user = ADMIN
-    authz.authorize_call(authz.MastersOnly(), call)
+    authz.authorize_call(defaults.policy(), call)
 
 
 def test_a_refused_path_is_worded_as_upstream() -> None:
     with pytest.raises(errors.Forbidden) as caught:
-        authz.authorize_path(authz.MastersOnly(), authn.ANONYMOUS, "GET", "/metrics")
+        authz.authorize_path(defaults.policy(), authn.ANONYMOUS, "GET", "/metrics")
     assert caught.value.message == 'forbidden: User "system:anonymous" cannot get path "/metrics"'

@@ -92,8 +92,11 @@ async def test_may_i(bench: Bench) -> None:
     asked: Object = {"spec": {**body["spec"], "user": "eve", "groups": list(ADMIN.groups)}}
     assert (await bench.create(OTHERS, asked))["status"]["allowed"] is True
     assert (await bench.create(RULES, {"spec": {"namespace": "default"}}))["status"]["incomplete"] is False
-    assert (await bench.create(RULES, {}, user=User("eve")))["status"]["incomplete"] is True
-    odd: list[Any] = [{}, [], None, {"kind": "Pod"}, {"spec": {"resourceAttributes": [], "nonResourceAttributes": 5}}]
+    with pytest.raises(errors.BadRequest, match="no namespace on request"):
+        await bench.create(RULES, {})
+    with pytest.raises(errors.Invalid, match="exactly one of nonResourceAttributes or resourceAttributes"):
+        await bench.create(ACCESS, {})
+    odd: list[Any] = [[], None, {"kind": "Pod"}, {"spec": {"resourceAttributes": [], "nonResourceAttributes": 5}}]
     for wrong in odd:
         with pytest.raises(errors.BadRequest):
             await bench.create(ACCESS, wrong)

@@ -14,8 +14,9 @@ from typing import Final
 from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
-from steelyard.kube.server import authz, deleting, discovery, openapi, reading, reviews, subresources, writing
+from steelyard.kube.server import deleting, discovery, openapi, reading, reviews, subresources, writing
 from steelyard.kube.server.admission import configurations
+from steelyard.kube.server.access.access import Access
 from steelyard.kube.server.background import Background
 from steelyard.kube.server.call import Call, Reply, User
 from steelyard.kube.server.core import Core, unavailable
@@ -36,15 +37,17 @@ _SERVER: Final = User("system:apiserver", ("system:masters",))
 class Api:
     """Make one with `await Api.start(store)`; end it with `await api.close()`, which leaves the store open."""
 
-    __slots__ = ("_authorizer", "_background", "_core", "_definitions", "_openapi", "discovery", "name")
+    __slots__ = ("_background", "_core", "_definitions", "_openapi", "access", "discovery", "name")
 
-    def __init__(self, core: Core, authorizer: authz.Authorizer, name: str) -> None:
+    def __init__(self, core: Core, name: str) -> None:
         self.name = name
         self._core = core
-        self._authorizer = authorizer
+        self.access = Access(core)
+        """Whom the server knows and what they may do; transports ask it before they call."""
+        core.guard = self.access.check_write
         self._definitions = Definitions(core)
         self._definitions.load(())
-        concerns = (self._definitions, core.webhooks, Namespaces(core), Garbage(core))
+        concerns = (self._definitions, core.webhooks, Namespaces(core), Garbage(core), *self.access.concerns)
         self._background = Background(core.store, f"{core.space}/", concerns)
         self.discovery = Discovery(core.registry)
         self._openapi = OpenApi(core.registry)
@@ -56,12 +59,12 @@ class Api:
         space: str = "main",
         name: str = "steelyard",
         now: Callable[[], datetime] = ages.utcnow,
-        authorizer: authz.Authorizer | None = None,
     ) -> Api:
         """Serves what the space holds; a new space gets its system namespaces first."""
-        api = Api(Core(store, space, Registry(), now), authorizer or authz.MastersOnly(), name)
+        api = Api(Core(store, space, Registry(), now), name)
         missing = [each for each in SYSTEM if api._core.namespace(each) is None]
         await asyncio.gather(*(api._create_namespace(each) for each in missing))
+        await api.access.activate_if_used()
         return api
 
     async def _create_namespace(self, name: str) -> None:
@@ -70,6 +73,8 @@ class Api:
 
     async def call(self, call: Call) -> Reply:
         """Answers every verb but watch. Raises the classes of `kube.errors` and nothing else."""
+        if not self.access.is_active:
+            await self.access.prepare(call)
         served = self._core.registry.find(call.group, call.version, call.plural)
         if served is None:
             raise errors.NotFound("the server could not find the requested resource")
@@ -95,7 +100,7 @@ class Api:
             return await self._subresource(served, call)
         _check_verb(served, call)
         if served.is_review:
-            return reviews.answer(served, call, self._authorizer, core.timestamp())
+            return reviews.answer(served, call, self.access, core.timestamp())
         match verb:
             case "list":
                 return await reading.list_(core, served, call)
@@ -134,6 +139,8 @@ class Api:
                 return await writing.patch(core, served, call)
 
     async def watch(self, call: Call) -> WatchStream:
+        if not self.access.is_active:
+            await self.access.prepare(call)
         served = self._core.registry.find(call.group, call.version, call.plural)
         if served is None or call.subresource:
             raise errors.NotFound("the server could not find the requested resource")
@@ -145,12 +152,15 @@ class Api:
 
     def document(self, path: str, accept: str) -> discovery.Document | openapi.Document | None:
         """Discovery and OpenAPI; None for a path that is neither."""
-        return self.discovery.document(path, accept) or self._openapi.document(path, accept)
+        return (
+            self.discovery.document(path, accept) or self._openapi.document(path, accept) or self.access.document(path)
+        )
 
     async def close(self) -> None:
         """Ends the watches; the store stays open."""
         for stream in list(self._core.streams):
             stream.close()
+        self.access.close()
         await self._background.close()
         await self._core.caller.close()
 

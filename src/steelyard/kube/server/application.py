@@ -16,6 +16,7 @@ import orjson
 
 from steelyard.kube import errors
 from steelyard.kube.server import answers, authn, authz, bodies, negotiation, operations, routing
+from steelyard.kube.server.access import impersonation
 from steelyard.kube.server.answers import Answer
 from steelyard.kube.server.authn import Authenticator
 from steelyard.kube.server.authz import Authorizer
@@ -137,10 +138,12 @@ class Application:
 
     def _authenticate(self, request: Request) -> User:
         user = request.connection.certificate_user()
-        if user is not None:
-            return user
-        token = authn.bearer_token(request.header(b"authorization"))
-        return self._authenticator.token(token) if token else authn.ANONYMOUS
+        if user is None:
+            token = authn.bearer_token(request.header(b"authorization"))
+            user = self._authenticator.token(token) if token else authn.ANONYMOUS
+        if request.impersonates:
+            user = impersonation.acting_user(self._authorizer, user, request.headers)
+        return user
 
     def _path(self, request: Request, user: User, options: dict[str, str]) -> Answer:
         """A path that names no resource: health and such, discovery, OpenAPI."""
@@ -164,7 +167,7 @@ class Application:
 class Request:
     """The parts of an ASGI scope that are used, and the two ways to answer."""
 
-    __slots__ = ("_cycle", "_headers", "_receive", "connection", "method", "path", "query_string", "send")
+    __slots__ = ("_cycle", "_headers", "_receive", "connection", "headers", "method", "path", "query_string", "send")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
@@ -175,9 +178,14 @@ class Request:
         self.send = send
         self._receive = receive
         headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self.headers = headers
         self._headers = dict(headers)
         if len(self._headers) < len(headers):
             self._headers = _joined(headers)
+
+    @property
+    def impersonates(self) -> bool:
+        return any(name.startswith(impersonation.PREFIX) for name in self._headers)
 
     def header(self, name: bytes) -> str:
         return self._headers.get(name, b"").decode("latin-1")

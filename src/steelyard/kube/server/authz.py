@@ -6,10 +6,12 @@ The words of a refusal are kube-apiserver's, since people search for them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from steelyard.kube import errors
-from steelyard.kube.server.call import AUTHENTICATED, SYSTEM_MASTERS, Call, User
+from steelyard.kube import errors, names, selectors
+from steelyard.kube.server.call import Call, User
+
+_NO_MARKUP: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +28,17 @@ class Attributes:
     name: str = ""
 
 
+class Decision(NamedTuple):
+    allowed: bool
+    reason: str = ""
+    """Which binding allows it, or what went wrong on the way to a refusal."""
+
+
+ALLOWED: Final = Decision(True)
+
+
 class Authorizer(Protocol):
-    def allows(self, attributes: Attributes) -> bool: ...
-
-
-class MastersOnly:
-    """Everything for `system:masters`; discovery and health for other authenticated users; health for everybody."""
-
-    def allows(self, attributes: Attributes) -> bool:
-        groups = attributes.user.groups
-        if SYSTEM_MASTERS in groups:
-            return True
-        if attributes.plural or attributes.verb not in ("get", "head"):
-            return False
-        path = attributes.path
-        return path in _PUBLIC or (
-            AUTHENTICATED in groups and (path in _DISCOVERY or path.startswith(_DISCOVERY_TREES))
-        )
-
-
-_PUBLIC: Final = frozenset(("/healthz", "/livez", "/readyz", "/version", "/version/"))
-_DISCOVERY: Final = frozenset(("/api", "/apis", "/openapi"))
-_DISCOVERY_TREES: Final = ("/api/", "/apis/", "/openapi/")
+    def decide(self, asked: Attributes) -> Decision: ...
 
 
 def authorize_call(authorizer: Authorizer, call: Call) -> None:
@@ -56,6 +47,9 @@ def authorize_call(authorizer: Authorizer, call: Call) -> None:
     if call.plural == "namespaces" and not call.group:
         # A namespace counts as living in itself, so that its own administrators can be given it.
         namespace = call.name
+    name = call.name
+    if not name and "fieldSelector" in call.options and call.verb in _SELECTING:
+        name = _selected_name(call.options["fieldSelector"])
     attributes = Attributes(
         call.user,
         call.verb,
@@ -63,30 +57,47 @@ def authorize_call(authorizer: Authorizer, call: Call) -> None:
         plural=call.plural,
         subresource=call.subresource,
         namespace=namespace,
-        name=call.name,
+        name=name,
     )
-    if not authorizer.allows(attributes):
-        raise forbidden(attributes)
+    require(authorizer, attributes)
 
 
 def authorize_path(authorizer: Authorizer, user: User, method: str, path: str) -> None:
     """Raises Forbidden."""
-    attributes = Attributes(user, method.lower(), path=path)
-    if not authorizer.allows(attributes):
-        raise forbidden(attributes)
+    require(authorizer, Attributes(user, method.lower(), path=path))
 
 
-def forbidden(asked: Attributes) -> errors.Forbidden:
-    user = asked.user.name
+def require(authorizer: Authorizer, asked: Attributes) -> None:
+    """Raises Forbidden."""
+    decision = authorizer.decide(asked)
+    if not decision.allowed:
+        raise forbidden(asked, decision.reason)
+
+
+_SELECTING: Final = frozenset(("list", "watch", "deletecollection"))
+
+
+def _selected_name(selector: str) -> str:
+    """A selection of one name counts as asking for that object, so that rules for single objects allow it."""
+    try:
+        name = selectors.parse_fields(selector).exact("metadata.name")
+    except errors.BadRequest:
+        return ""
+    return name if name and not names.path_segment(name) else ""
+
+
+def forbidden(asked: Attributes, reason: str = "") -> errors.Forbidden:
+    user = asked.user.name.translate(_NO_MARKUP)
+    because = f": {reason}" if reason else ""
     if not asked.plural:
-        return errors.Forbidden(f'forbidden: User "{user}" cannot {asked.verb} path "{asked.path}"')
+        return errors.Forbidden(f'forbidden: User "{user}" cannot {asked.verb} path "{asked.path}"{because}')
     resource = f"{asked.plural}/{asked.subresource}" if asked.subresource else asked.plural
     where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
     what = f"{asked.plural}.{asked.group}" if asked.group else asked.plural
     subject = f'{what} "{asked.name}"' if asked.name else what
     return errors.Forbidden(
         f'{subject} is forbidden: User "{user}" cannot {asked.verb} resource "{resource}"'
-        f' in API group "{asked.group}" {where}',
+        f' in API group "{asked.group}" {where}{because}',
         kind=asked.plural,
         group=asked.group,
         name=asked.name,

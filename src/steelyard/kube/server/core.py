@@ -20,10 +20,17 @@ from steelyard.kube.server import keys
 from steelyard.kube.server.admission import conversion
 from steelyard.kube.server.admission.calling import Caller
 from steelyard.kube.server.admission.configurations import Configurations
+from steelyard.kube.server.call import Call
 from steelyard.kube.server.registry import Registry, Served
 from steelyard.kube.store.errors import Mismatch, StoreError, StoreFailed
 from steelyard.kube.store.record import Record
 from steelyard.kube.store.store import Store
+
+Guard = Callable[[Served, Call, Object, Object | None], None]
+
+
+def _no_guard(served: Served, call: Call, obj: Object, old: Object | None) -> None:
+    del served, call, obj, old
 
 
 class Closable(Protocol):
@@ -31,7 +38,7 @@ class Closable(Protocol):
 
 
 class Core:
-    __slots__ = ("_namespaces", "caller", "now", "registry", "space", "store", "streams", "webhooks")
+    __slots__ = ("_namespaces", "caller", "guard", "now", "registry", "space", "store", "streams", "webhooks")
 
     def __init__(self, store: Store, space: str, registry: Registry, now: Callable[[], datetime]) -> None:
         self.store = store
@@ -40,6 +47,8 @@ class Core:
         self.now = now
         self.streams: set[Closable] = set()
         """The open watches, which end with the server."""
+        self.guard: Guard = _no_guard
+        """What a write needs beyond its own verb; it raises Forbidden."""
         self.webhooks = Configurations(store, space, registry)
         self.caller = Caller(store, space)
         self._namespaces = keys.collection(space, "", NAMESPACES.plural)

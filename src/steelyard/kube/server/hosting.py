@@ -16,6 +16,7 @@ from steelyard.kube import pki
 from steelyard.kube.pki import KeyPair
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.server import http, tls
+from steelyard.kube.server.access import tokens
 from steelyard.kube.server.api import Api
 from steelyard.kube.store.store import Store
 
@@ -68,12 +69,19 @@ class Hosting:
     def authority_certificate(self, name: str) -> bytes:
         return self._servers[name].authority
 
-    async def serve(self, name: str, authority: KeyPair, *, service_cidr: str = "") -> Api:
-        """Starts the server on its reserved port; it serves what its space holds. A running one is left as it is."""
+    async def serve(
+        self, name: str, authority: KeyPair, *, service_cidr: str = "", service_account_key: bytes = b""
+    ) -> Api:
+        """Starts the server on its reserved port; it serves what its space holds. A running one is left as it is.
+
+        Without a key of its own for them, tokens of service accounts end with the process.
+        """
         async with self._starting.setdefault(name, asyncio.Lock()):
             server = self._servers.get(name)
             if server is None:
                 server = await self._start(name, authority, service_cidr)
+                if service_account_key:
+                    server.api.access.signer = tokens.Signer(lambda: service_account_key)
                 self._servers[name] = server
             return server.api
 
@@ -106,9 +114,12 @@ class Hosting:
         hosts = [*_SERVER_NAMES, "127.0.0.1", self.advertised_host, *_first_service_address(service_cidr)]
         certificate = pki.issue_serving(authority, "kube-apiserver", hosts, now=self._clock.now())
         api = await Api.start(self._store, space=name)
+        api.access.address = f"https://{self.advertised_host}:{port}"
         serving = tls.ServingTls(certificate, client_authority=authority.certificate)
         try:
-            listener = await http.listen(api, self._host, port, tls=serving)
+            listener = await http.listen(
+                api, self._host, port, tls=serving, authenticator=api.access, authorizer=api.access.rbac
+            )
         except OSError as error:
             await api.close()
             raise _port_taken(self._host, port) from error

@@ -14,9 +14,10 @@ from typing import Final
 from uvicorn.server import ServerState
 
 from steelyard.kube.server import metrics as request_metrics
+from steelyard.kube.server.access import defaults
 from steelyard.kube.server.application import Application, Backend
 from steelyard.kube.server.authn import Authenticator, TokensAndCertificates
-from steelyard.kube.server.authz import Authorizer, MastersOnly
+from steelyard.kube.server.authz import Authorizer
 from steelyard.kube.server.endpoints import Check, Endpoints
 from steelyard.kube.server.metrics import RequestMetrics
 from steelyard.kube.server.operations import Operations
@@ -53,7 +54,7 @@ async def listen(
     metrics = metrics or request_metrics.DEFAULT
     authenticator = authenticator or TokensAndCertificates()
     endpoints = Endpoints(version, checks or {}, metrics)
-    app = Application(api, authenticator, authorizer or MastersOnly(), endpoints, metrics, operations or {})
+    app = Application(api, authenticator, authorizer or defaults.policy(), endpoints, metrics, operations or {})
     state = ServerState()
     buffer = read_buffer()
     server = await asyncio.get_running_loop().create_server(

@@ -21,8 +21,8 @@ from steelyard.kube.server.strategies import lookup
 from steelyard.kube.server.strategies.base import Strategy
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-_IMPLEMENTED = frozenset({"status", "scale", "finalize", "approval"})
-_NOT_SERVED = frozenset({("", "bindings"), ("", "componentstatuses"), ("authentication.k8s.io", "tokenreviews")})
+_IMPLEMENTED = frozenset({"status", "scale", "finalize", "approval", "token"})
+_NOT_SERVED = frozenset({("", "bindings"), ("", "componentstatuses")})
 _PLAIN = Strategy()
 _REVIEWS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 

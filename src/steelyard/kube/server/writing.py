@@ -81,6 +81,7 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     existing = core.store.head(key)
     if existing is not None:
         raise errors.already_exists(resource.group_resource, metadata["name"])
+    core.guard(served, call, draft.obj, None)
     finish = _finish(core, served)
     obj = drafts.new(served, draft, wanted, core.timestamp(), finish)
     if admission is not None:
@@ -157,6 +158,7 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
     if admission is not None:
         drafts.prepare_changed(served, old, draft, wanted, core.timestamp(), call.subresource)
         await admission.mutate(draft)
+    core.guard(served, call, draft.obj, old)
     finish = None if call.subresource else _finish(core, served)
     obj = drafts.changed(served, old, draft, wanted, core.timestamp(), call.subresource, finish)
     if admission is not None:

@@ -86,6 +86,12 @@ class Subscription:
             else:
                 await self._wait()
 
+    def arrived(self) -> list[Change]:
+        """All changes that are there, perhaps none, without waiting: for one that follows only the live changes."""
+        if self._error is not None:
+            raise self._error
+        return _drain(self._buffer) if self._buffer else []
+
     async def _replay(self, read: ReadHistory) -> list[Change]:
         try:
             chunk = await read(self.prefix, self._after, self._until, _HISTORY_CHUNK)

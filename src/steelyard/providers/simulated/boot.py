@@ -27,6 +27,7 @@ _INIT_CONFIGURATION = "/run/kubeadm/kubeadm.yaml"
 _JOIN_CONFIGURATION = "/run/kubeadm/kubeadm-join-config.yaml"
 _AUTHORITY_CERTIFICATE = "/etc/kubernetes/pki/ca.crt"
 _AUTHORITY_KEY = "/etc/kubernetes/pki/ca.key"
+_SERVICE_ACCOUNT_KEY = "/etc/kubernetes/pki/sa.key"
 
 
 class BadBootstrapData(Exception):
@@ -41,6 +42,7 @@ class Init:
     authority: KeyPair
     version: str
     service_cidr: str
+    service_account_key: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Join:
     authority_hashes: tuple[str, ...]
     endpoint: str
     authority: KeyPair | None
+    service_account_key: bytes = b""
 
     @property
     def joins_control_plane(self) -> bool:
@@ -69,6 +72,7 @@ def read(bootstrap_data: bytes, *, default_node_name: str) -> Init | Join:
             authority=_authority(files),
             version=str(cluster.get("kubernetesVersion") or ""),
             service_cidr=str(objects.at(cluster, "networking", "serviceSubnet") or ""),
+            service_account_key=files.get(_SERVICE_ACCOUNT_KEY, "").encode(),
         )
     if _JOIN_CONFIGURATION in files:
         document = next(_documents(files, _JOIN_CONFIGURATION), Object())
@@ -82,6 +86,7 @@ def read(bootstrap_data: bytes, *, default_node_name: str) -> Init | Join:
             authority_hashes=tuple(str(value) for value in objects.sequence(discovery.get("caCertHashes"))),
             endpoint=str(discovery.get("apiServerEndpoint") or ""),
             authority=_authority(files) if "controlPlane" in document else None,
+            service_account_key=files.get(_SERVICE_ACCOUNT_KEY, "").encode(),
         )
     raise BadBootstrapData(f"the cloud-config writes neither {_INIT_CONFIGURATION} nor {_JOIN_CONFIGURATION}")
 

@@ -119,7 +119,12 @@ class SimulatedMachineReconciler:
             return
         node = boot.read(await self._bootstrap_data(place), default_node_name=objects.name(infrastructure))
         if isinstance(node, boot.Init):
-            api = await self._hosting.serve(place.cluster_id, node.authority, service_cidr=node.service_cidr)
+            api = await self._hosting.serve(
+                place.cluster_id,
+                node.authority,
+                service_cidr=node.service_cidr,
+                service_account_key=node.service_account_key,
+            )
         else:
             api = await self._join(node, place.cluster_id, is_joined=is_joined)
         if not is_joined:
@@ -128,7 +133,7 @@ class SimulatedMachineReconciler:
     async def _join(self, node: boot.Join, cluster_id: str, *, is_joined: bool) -> Api:
         api = self._hosting.running(cluster_id)
         if api is None and is_joined and node.authority is not None:
-            return await self._hosting.serve(cluster_id, node.authority)
+            return await self._hosting.serve(cluster_id, node.authority, service_account_key=node.service_account_key)
         if api is None:
             raise tokens.Refused(f"nothing answers at {node.endpoint}: the control plane is not up")
         if not is_joined:

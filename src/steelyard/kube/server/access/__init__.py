@@ -1,0 +1,1 @@
+"""Who may do what: RBAC, the roles a server starts with, service accounts and their tokens, impersonation."""

@@ -1,0 +1,200 @@
+"""Service accounts: the one called `default` in every namespace, tokens for any of them, and who a token stands for."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Iterable
+from typing import Any, Final, cast
+
+from steelyard.kube import ages, errors, fields, objects
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import NAMESPACES, NODES, SECRETS, Resource
+from steelyard.kube.server import decoding
+from steelyard.kube.server.access.policy import service_account
+from steelyard.kube.server.access.tokens import Claims, InvalidToken, Signer
+from steelyard.kube.server.background import Work
+from steelyard.kube.server.call import AUTHENTICATED, Call, Reply, User
+from steelyard.kube.server.core import Core
+from steelyard.kube.store.record import Change, Record
+
+SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount")
+PODS: Final = Resource("", "v1", "pods", "Pod")
+DEFAULT: Final = "default"
+_KIND: Final = "TokenRequest"
+_GROUP: Final = "authentication.k8s.io"
+_REQUESTS: Final = Resource(_GROUP, "v1", "tokenrequests", _KIND)
+_HOUR: Final = 3600
+_SHORTEST: Final = 600
+_LONGEST: Final = 1 << 32
+_BINDABLE: Final = {"Pod": PODS, "Secret": SECRETS, "Node": NODES}
+_RESOURCES: Final = {kind.lower(): resource for kind, resource in _BINDABLE.items()}
+_EXTRA: Final = "authentication.kubernetes.io/"
+
+
+class DefaultAccounts(Work):
+    """Sees to it that every namespace has its default account, once `is_active`."""
+
+    def __init__(self, core: Core) -> None:
+        super().__init__()
+        self._core = core
+        self._namespaces = core.prefix(NAMESPACES)
+        self._accounts = core.prefix(SERVICE_ACCOUNTS)
+        self.is_active = False
+
+    def load(self, records: Iterable[Record]) -> None:
+        for record in self._core.store.scan(self._namespaces) if self.is_active else ():
+            self.enqueue(objects.name(record.object))
+
+    def observe(self, change: Change) -> None:
+        if not self.is_active:
+            return
+        if change.key.startswith(self._namespaces):
+            if change.record is not None and change.previous is None:
+                self.enqueue(change.key.removeprefix(self._namespaces))
+        elif change.record is None and change.key.startswith(self._accounts) and change.key.endswith(f"/{DEFAULT}"):
+            self.enqueue(change.key.removeprefix(self._accounts).removesuffix(f"/{DEFAULT}"))
+
+    def process(self, item: str) -> None:
+        namespace = self._core.namespace(item)
+        key = f"{self._accounts}{item}/{DEFAULT}"
+        if namespace is None or objects.is_being_deleted(namespace) or self._core.store.head(key) is not None:
+            return
+        metadata: Object = {
+            "name": DEFAULT,
+            "namespace": item,
+            "uid": str(uuid.uuid4()),
+            "creationTimestamp": self._core.timestamp(),
+        }
+        account: Object = {"apiVersion": "v1", "kind": SERVICE_ACCOUNTS.kind, "metadata": metadata}
+        self.write(self._core.put(key, account, expect=0), item)
+
+
+def request_token(core: Core, signer: Signer, call: Call) -> Reply:
+    """`kubectl create token`: answers a TokenRequest with a signed token."""
+    given: object = call.body
+    if not isinstance(given, dict):
+        raise errors.BadRequest(f"the object provided is unrecognized (must be of type {_KIND})")
+    body = cast(Object, given)
+    if body.get("kind") not in (None, "", _KIND):
+        raise errors.BadRequest(f"{body.get('kind')} cannot be handled as a {_KIND}")
+    refusal = decoding.check(_REQUESTS, {**body, "kind": _KIND, "apiVersion": _REQUESTS.api_version})
+    if refusal is not None:
+        raise refusal
+    account = _existing(core, SERVICE_ACCOUNTS, call.namespace, call.name)
+    metadata = {key: value for key, value in objects.metadata(body).items() if value}
+    for field, value in (("name", call.name), ("namespace", call.namespace)):
+        if metadata.setdefault(field, value) != value:
+            text = f"must match the service account {field} if specified"
+            raise _invalid(call.name, fields.invalid(f"metadata.{field}", metadata[field], text))
+    spec = dict(objects.mapping(body.get("spec")))
+    seconds = _seconds(spec)
+    audiences = [str(each) for each in objects.sequence(spec.get("audiences"))] or [signer.issuer]
+    bound = _bound(core, call, objects.mapping(spec.get("boundObjectRef")))
+    now = core.now()
+    metadata |= {"uid": objects.uid(account), "creationTimestamp": core.timestamp()}
+    status: Object = {
+        "token": signer.sign(account, audiences, seconds, now, bound),
+        "expirationTimestamp": ages.timestamp(now + datetime.timedelta(seconds=seconds)),
+    }
+    answered: Object = {
+        "audiences": audiences,
+        "expirationSeconds": seconds,
+        "boundObjectRef": spec.get("boundObjectRef") or None,
+    }
+    return Reply(
+        201,
+        {"kind": _KIND, "apiVersion": _REQUESTS.api_version, "metadata": metadata, "spec": answered, "status": status},
+    )
+
+
+def _seconds(spec: Object) -> int:
+    given: Any = spec.get("expirationSeconds")
+    seconds = _HOUR if given is None else int(given)
+    text = ""
+    if seconds < _SHORTEST:
+        text = "may not specify a duration less than 10 minutes"
+    elif seconds > _LONGEST:
+        text = "may not specify a duration larger than 2^32 seconds"
+    if text:
+        raise _invalid("", fields.invalid("spec.expirationSeconds", seconds, text))
+    return seconds
+
+
+def _bound(core: Core, call: Call, reference: Object) -> list[tuple[str, Object]]:
+    """The objects that the token names; the first is the one it lives and dies with."""
+    if not reference:
+        return []
+    kind, name = str(reference.get("kind") or ""), str(reference.get("name") or "")
+    resource = _BINDABLE.get(kind)
+    if resource is None or reference.get("apiVersion") != "v1":
+        group, _, version = str(reference.get("apiVersion") or "").rpartition("/")
+        raise errors.BadRequest(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
+    obj = _existing(core, resource, call.namespace, name)
+    found = [(kind.lower(), obj)]
+    if kind == "Pod":
+        if objects.at(obj, "spec", "serviceAccountName") != call.name:
+            raise errors.BadRequest(
+                f"cannot bind token for serviceaccount {fields.quote(call.name)} to pod running with different "
+                "serviceaccount name."
+            )
+        if node_name := str(objects.at(obj, "spec", "nodeName") or ""):
+            node = core.store.get(core.key(NODES, "", node_name))
+            found.append(("node", node.object if node is not None else {"metadata": {"name": node_name}}))
+    uid = reference.get("uid")
+    if uid and uid != objects.uid(obj):
+        raise errors.conflict(
+            kind,
+            name,
+            f"the UID in the bound object reference ({uid}) does not match the UID in record. "
+            "The object might have been deleted and then recreated",
+        )
+    return found
+
+
+def _existing(core: Core, resource: Resource, namespace: str, name: str) -> Object:
+    record = core.store.get(core.key(resource, namespace, name))
+    if record is None:
+        raise errors.not_found(resource.group_resource, name)
+    return record.object
+
+
+def _invalid(name: str, cause: errors.Cause) -> errors.Invalid:
+    return errors.invalid(_GROUP, _KIND, name, [cause])
+
+
+def user_of(core: Core, signer: Signer, token: str) -> tuple[User, tuple[str, ...]]:
+    """Who a token stands for, and the audiences it was made for. Raises InvalidToken."""
+    claims = signer.verify(token, core.now())
+    account = core.store.get(core.key(SERVICE_ACCOUNTS, claims.namespace, claims.account))
+    if account is None:
+        raise InvalidToken(f"serviceaccounts {fields.quote(claims.account)} not found")
+    uid = objects.uid(account.object)
+    if uid != claims.account_uid:
+        raise InvalidToken(f"service account UID ({uid}) does not match claim ({claims.account_uid})")
+    if objects.is_being_deleted(account.object):
+        raise InvalidToken(f"service account {claims.namespace}/{claims.account} has been deleted")
+    _check_bound(core, claims)
+    extra: dict[str, tuple[str, ...]] = {}
+    if claims.id:
+        extra[f"{_EXTRA}credential-id"] = (f"JTI={claims.id}",)
+    for kind, name, bound_uid in claims.bound:
+        if kind != "secret":
+            extra[f"{_EXTRA}{kind}-name"] = (name,)
+            if bound_uid:
+                extra[f"{_EXTRA}{kind}-uid"] = (bound_uid,)
+    groups = (*account_groups(claims.namespace), AUTHENTICATED)
+    return User(service_account(claims.namespace, claims.account), groups, uid, extra), claims.audiences
+
+
+def _check_bound(core: Core, claims: Claims) -> None:
+    for kind, name, uid in claims.bound[:1]:
+        record = core.store.get(core.key(_RESOURCES[kind], claims.namespace, name))
+        if record is None or objects.is_being_deleted(record.object):
+            raise InvalidToken("service account token has been invalidated")
+        if objects.uid(record.object) != uid:
+            raise InvalidToken(f"{kind} UID ({objects.uid(record.object)}) does not match claim ({uid})")
+
+
+def account_groups(namespace: str) -> tuple[str, ...]:
+    return "system:serviceaccounts", f"system:serviceaccounts:{namespace}"

@@ -1,0 +1,103 @@
+"""ClusterRoles that gather the rules of others: `admin`, `edit`, `view`, and whatever people define that way.
+
+The gathered rules are written to the role itself, as upstream's controller does and under its name, whenever a
+ClusterRole comes, changes or goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from steelyard.kube import objects, selectors
+from steelyard.kube.builtin import tables
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+from steelyard.kube.server.access.policy import GROUP
+from steelyard.kube.server.apply import apply
+from steelyard.kube.server.background import Work
+from steelyard.kube.server.core import Core
+from steelyard.kube.store.record import Change, Record
+
+CLUSTER_ROLES: Final = Resource(GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False)
+MANAGER: Final = "clusterrole-aggregation-controller"
+_AGGREGATES: Final = b'"aggregationRule":{'
+
+
+class Aggregation(Work):
+    def __init__(self, core: Core) -> None:
+        super().__init__()
+        self._core = core
+        self._prefix = core.prefix(CLUSTER_ROLES)
+        self._aggregated: set[str] = set()
+
+    def load(self, records: Iterable[Record]) -> None:
+        self._aggregated.clear()
+        for record in self._core.store.scan(self._prefix):
+            self._put(record)
+
+    def observe(self, change: Change) -> None:
+        if not change.key.startswith(self._prefix):
+            return
+        if change.record is not None:
+            self._put(change.record)
+        else:
+            self._aggregated.discard(change.key)
+        for key in self._aggregated:
+            self.enqueue(key)
+
+    def _put(self, record: Record) -> None:
+        if _AGGREGATES in record.value:
+            self._aggregated.add(record.key)
+            self.enqueue(record.key)
+        else:
+            self._aggregated.discard(record.key)
+
+    def process(self, item: str) -> None:
+        record = self._core.store.head(item)
+        if record is None or not record.object.get("aggregationRule") or objects.is_being_deleted(record.object):
+            return
+        newest = (self._core.store.head(listed.key) for listed in self._core.store.scan(self._prefix))
+        roles = {objects.name(each.object): each.object for each in newest if each is not None}
+        rules = gathered(record.object, roles)
+        if rules == objects.sequence(record.object.get("rules")):
+            return
+        changed = with_rules(record.object, rules, self._core.timestamp())
+        self.write(self._core.put(record.key, changed, expect=record.revision), item)
+
+
+def gathered(role: Object, roles: Mapping[str, Object]) -> list[Object]:
+    """The rules of the roles that it selects, in the order of their names, each once."""
+    own = objects.name(role)
+    found: list[Object] = []
+    for selector in objects.sequence(objects.at(role, "aggregationRule", "clusterRoleSelectors")):
+        wanted = selectors.from_object(objects.mapping(selector))
+        for name in sorted(roles):
+            if name != own and wanted.matches(objects.labels(roles[name])):
+                for rule in map(objects.mapping, objects.sequence(roles[name].get("rules"))):
+                    if rule not in found:
+                        found.append(rule)
+    return found
+
+
+def with_rules(role: Object, rules: list[Object], timestamp: str) -> Object:
+    """The role as a forced apply of these rules leaves it."""
+    schema = tables.schema(CLUSTER_ROLES.group, CLUSTER_ROLES.version, CLUSTER_ROLES.kind)
+    applied: Object = {
+        "apiVersion": CLUSTER_ROLES.api_version,
+        "kind": CLUSTER_ROLES.kind,
+        "metadata": {"name": objects.name(role)},
+        "rules": rules,
+    }
+    merged = apply.apply(
+        schema,
+        role,
+        applied,
+        manager=MANAGER,
+        force=True,
+        api_version=CLUSTER_ROLES.api_version,
+        now=timestamp,
+        subresource="",
+        ignored=apply.reset_fields("", has_status=False),
+    )
+    return objects.copy(merged)

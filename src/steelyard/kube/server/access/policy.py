@@ -1,0 +1,190 @@
+"""Roles and bindings as an index: who is bound to what where. Decisions are remembered until something changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from steelyard.kube import fields, objects
+from steelyard.kube.objects import Object
+from steelyard.kube.server.access import rules
+from steelyard.kube.server.access.rules import Rule
+from steelyard.kube.server.authz import ALLOWED, Attributes, Decision
+from steelyard.kube.server.call import SYSTEM_MASTERS, User
+
+GROUP: Final = "rbac.authorization.k8s.io"
+ROLES: Final = frozenset(("roles", "clusterroles"))
+BINDINGS: Final = frozenset(("rolebindings", "clusterrolebindings"))
+_REMEMBERED: Final = 8192
+
+Place = tuple[str, str]
+"""Namespace, empty for the cluster, and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    namespace: str
+    name: str
+    role_kind: str
+    role: str
+    subjects: dict[str, str]
+    """Subject key to how a reason calls it."""
+
+    def described(self, subject: str) -> str:
+        kind, name = ("RoleBinding", f"{self.name}/{self.namespace}") if self.namespace else (_CLUSTER, self.name)
+        return f"{kind} {fields.quote(name)} of {self.role_kind} {fields.quote(self.role)} to {self.subjects[subject]}"
+
+
+_CLUSTER: Final = "ClusterRoleBinding"
+
+
+class RoleMissing(Exception):
+    """A binding names a role that does not exist; the message is upstream's."""
+
+
+class Policy:
+    __slots__ = ("_bindings", "_by_subject", "_decisions", "_roles")
+
+    def __init__(self) -> None:
+        self._roles: dict[Place, tuple[Rule, ...]] = {}
+        self._bindings: dict[Place, Binding] = {}
+        self._by_subject: dict[str, dict[str, dict[str, Binding]]] = {}
+        """Namespace to subject to the bindings there, by name."""
+        self._decisions: dict[Attributes, Decision] = {}
+
+    def put(self, plural: str, obj: Object) -> None:
+        place = (objects.namespace(obj), objects.name(obj))
+        if plural in ROLES:
+            self._roles[place] = rules.compiled(obj.get("rules"))
+        elif plural in BINDINGS:
+            self._unbind(place)
+            self._bind(place, _binding(obj))
+        self._decisions.clear()
+
+    def remove(self, plural: str, namespace: str, name: str) -> None:
+        if plural in ROLES:
+            self._roles.pop((namespace, name), None)
+        elif plural in BINDINGS:
+            self._unbind((namespace, name))
+        self._decisions.clear()
+
+    def _bind(self, place: Place, binding: Binding) -> None:
+        self._bindings[place] = binding
+        here = self._by_subject.setdefault(place[0], {})
+        for subject in binding.subjects:
+            here.setdefault(subject, {})[binding.name] = binding
+
+    def _unbind(self, place: Place) -> None:
+        binding = self._bindings.pop(place, None)
+        if binding is None:
+            return
+        here = self._by_subject[place[0]]
+        for subject in binding.subjects:
+            del here[subject][binding.name]
+            if not here[subject]:
+                del here[subject]
+        if not here:
+            del self._by_subject[place[0]]
+
+    def decide(self, asked: Attributes) -> Decision:
+        if SYSTEM_MASTERS in asked.user.groups:
+            return ALLOWED
+        decision = self._decisions.get(asked)
+        if decision is None:
+            if len(self._decisions) >= _REMEMBERED:
+                self._decisions.clear()
+            decision = self._decisions[asked] = self._look_up(asked)
+        return decision
+
+    def _look_up(self, asked: Attributes) -> Decision:
+        missing: list[str] = []
+        for subject, binding in self._bound(asked.user, asked.namespace):
+            try:
+                granted = self.role(binding.role_kind, binding.role, binding.namespace)
+            except RoleMissing as error:
+                missing.append(str(error))
+                continue
+            for rule in granted:
+                if rule.allows(asked):
+                    return Decision(True, f"RBAC: allowed by {binding.described(subject)}")
+        return Decision(False, f"RBAC: {_aggregated(missing)}" if missing else "")
+
+    def _bound(self, user: User, namespace: str) -> Iterator[tuple[str, Binding]]:
+        """Each binding that applies once, with the subject through which it does."""
+        subjects = [_user_key(user.name), *map(_group_key, user.groups)]
+        for place in ("", namespace) if namespace else ("",):
+            here = self._by_subject.get(place)
+            if here:
+                found: dict[str, tuple[str, Binding]] = {}
+                for subject in subjects:
+                    for name, binding in here.get(subject, _NONE).items():
+                        found.setdefault(name, (subject, binding))
+                yield from (found[name] for name in sorted(found))
+
+    def role(self, kind: str, name: str, namespace: str) -> tuple[Rule, ...]:
+        """The rules of the role that a binding refers to. Raises RoleMissing."""
+        match kind:
+            case "ClusterRole":
+                place, plural = ("", name), "clusterrole"
+            case "Role":
+                place, plural = (namespace, name), "role"
+            case _:
+                raise RoleMissing(f"unsupported role reference kind: {fields.quote(kind)}")
+        found = self._roles.get(place)
+        if found is None:
+            raise RoleMissing(f"{plural}.{GROUP} {fields.quote(name)} not found")
+        return found
+
+    def held(self, user: User, namespace: str) -> tuple[list[Rule], str]:
+        """Every rule that applies to the user there, and what could not be found out."""
+        found: list[Rule] = []
+        missing: list[str] = []
+        for _, binding in self._bound(user, namespace):
+            try:
+                found += self.role(binding.role_kind, binding.role, binding.namespace)
+            except RoleMissing as error:
+                missing.append(str(error))
+        return found, _aggregated(missing)
+
+
+_NONE: Final[dict[str, Binding]] = {}
+
+
+def _aggregated(texts: list[str]) -> str:
+    distinct = list(dict.fromkeys(texts))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]" if distinct else ""
+
+
+def _binding(obj: Object) -> Binding:
+    namespace = objects.namespace(obj)
+    role = objects.mapping(obj.get("roleRef"))
+    subjects: dict[str, str] = {}
+    for subject in map(objects.mapping, objects.sequence(obj.get("subjects"))):
+        kind, name = subject.get("kind"), str(subject.get("name") or "")
+        match kind:
+            case "User":
+                subjects.setdefault(_user_key(name), f"User {fields.quote(name)}")
+            case "Group":
+                subjects.setdefault(_group_key(name), f"Group {fields.quote(name)}")
+            case "ServiceAccount":
+                home = str(subject.get("namespace") or namespace)
+                if home:
+                    key = _user_key(service_account(home, name))
+                    subjects.setdefault(key, f"ServiceAccount {fields.quote(f'{name}/{home}')}")
+            case _:
+                pass
+    return Binding(namespace, objects.name(obj), str(role.get("kind") or ""), str(role.get("name") or ""), subjects)
+
+
+def service_account(namespace: str, name: str) -> str:
+    """The user name of a service account."""
+    return f"system:serviceaccount:{namespace}:{name}"
+
+
+def _user_key(name: str) -> str:
+    return f"u:{name}"
+
+
+def _group_key(name: str) -> str:
+    return f"g:{name}"

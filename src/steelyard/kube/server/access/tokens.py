@@ -1,0 +1,221 @@
+"""Tokens of service accounts: JSON Web Tokens signed with ES256, and the keys that others verify them with.
+
+A token is valid while its account, and the object it is bound to, exist with the UIDs that it names. The signature of a
+token is verified once and remembered; time, account and bound object are looked at with every request.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import orjson
+
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
+CONFIGURATION_PATH: Final = "/.well-known/openid-configuration"
+KEYS_PATH: Final = "/openid/v1/jwks"
+_LEEWAY: Final = 60
+_REMEMBERED: Final = 2048
+_COORDINATE_BYTES: Final = 32
+
+
+class InvalidToken(Exception):
+    """Why a token is not accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    audiences: tuple[str, ...]
+    issued: int
+    not_before: int
+    expires: int
+    id: str
+    namespace: str
+    account: str
+    account_uid: str
+    bound: tuple[tuple[str, str, str], ...] = ()
+    """Kind in lower case, name and UID of the objects that the token is bound to, or that it tells of."""
+
+
+class Signer:
+    """`key` gives the private key, PEM, when it is first needed: most servers never sign anything."""
+
+    __slots__ = ("_id", "_key", "_loaded", "_verified", "issuer")
+
+    def __init__(self, key: Callable[[], bytes], issuer: str = DEFAULT_ISSUER) -> None:
+        self.issuer = issuer
+        self._key = key
+        self._loaded: ec.EllipticCurvePrivateKey | None = None
+        self._id = ""
+        self._verified: dict[bytes, Claims] = {}
+
+    def sign(
+        self,
+        account: Object,
+        audiences: Sequence[str],
+        seconds: int,
+        now: datetime,
+        bound: Sequence[tuple[str, Object]],
+    ) -> str:
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec, utils
+
+        key = self._private()
+        issued = int(now.timestamp())
+        kubernetes: Object = {
+            "namespace": objects.namespace(account),
+            "serviceaccount": {"name": objects.name(account), "uid": objects.uid(account)},
+        }
+        for kind, obj in bound:
+            reference = {"name": objects.name(obj), "uid": objects.uid(obj)}
+            kubernetes[kind] = {field: value for field, value in reference.items() if value}
+        claims: Object = {
+            "aud": list(audiences),
+            "exp": issued + seconds,
+            "iat": issued,
+            "iss": self.issuer,
+            "jti": str(uuid.uuid4()),
+            "kubernetes.io": kubernetes,
+            "nbf": issued,
+            "sub": f"system:serviceaccount:{objects.namespace(account)}:{objects.name(account)}",
+        }
+        head = _encode(orjson.dumps({"alg": "ES256", "kid": self._id}))
+        signed = f"{head}.{_encode(orjson.dumps(claims))}"
+        r, s = utils.decode_dss_signature(key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
+        signature = r.to_bytes(_COORDINATE_BYTES, "big") + s.to_bytes(_COORDINATE_BYTES, "big")
+        return f"{signed}.{_encode(signature)}"
+
+    def looks_like_ours(self, token: str) -> bool:
+        """Whether the token says that this server issued it, true or not."""
+        try:
+            return token.count(".") == 2 and _decode_json(token.split(".")[1]).get("iss") == self.issuer
+        except InvalidToken:
+            return False
+
+    def verify(self, token: str, now: datetime) -> Claims:
+        """The claims of a token that is well signed and valid at this time. Raises InvalidToken."""
+        digest = hashlib.sha256(token.encode()).digest()
+        claims = self._verified.get(digest)
+        if claims is None:
+            claims = self._verify_signature(token)
+            if len(self._verified) >= _REMEMBERED:
+                self._verified.clear()
+            self._verified[digest] = claims
+        seconds = now.timestamp()
+        if seconds > claims.expires + _LEEWAY:
+            raise InvalidToken("service account token has expired")
+        if seconds < claims.not_before - _LEEWAY:
+            raise InvalidToken("service account token is not valid yet")
+        if seconds < claims.issued - _LEEWAY:
+            raise InvalidToken("service account token is issued in the future")
+        return claims
+
+    def _verify_signature(self, token: str) -> Claims:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.hazmat.primitives.asymmetric import ec, utils
+
+        signed, _, signature_text = token.rpartition(".")
+        head, _, body = signed.partition(".")
+        signature = _decode(signature_text)
+        if _decode_json(head).get("alg") != "ES256" or len(signature) != 2 * _COORDINATE_BYTES:
+            raise InvalidToken("the token is not signed with ES256")
+        r = int.from_bytes(signature[:_COORDINATE_BYTES], "big")
+        s = int.from_bytes(signature[_COORDINATE_BYTES:], "big")
+        public = self._private().public_key()
+        try:
+            public.verify(utils.encode_dss_signature(r, s), signed.encode(), ec.ECDSA(hashes.SHA256()))
+        except InvalidSignature:
+            raise InvalidToken("invalid signature") from None
+        return self._claims(_decode_json(body))
+
+    def _claims(self, body: Object) -> Claims:
+        kubernetes = objects.mapping(body.get("kubernetes.io"))
+        account = objects.mapping(kubernetes.get("serviceaccount"))
+        namespace, name = str(kubernetes.get("namespace") or ""), str(account.get("name") or "")
+        if body.get("iss") != self.issuer or body.get("sub") != f"system:serviceaccount:{namespace}:{name}":
+            raise InvalidToken("the token was not issued for a service account of this server")
+        bound = tuple(
+            (kind, str(reference.get("name") or ""), str(reference.get("uid") or ""))
+            for kind, reference in ((kind, objects.mapping(kubernetes.get(kind))) for kind in ("pod", "secret", "node"))
+            if reference
+        )
+        return Claims(
+            tuple(map(str, objects.sequence(body.get("aud")))),
+            int(body["iat"]),
+            int(body["nbf"]),
+            int(body["exp"]),
+            str(body.get("jti") or ""),
+            namespace,
+            name,
+            str(account.get("uid") or ""),
+            bound,
+        )
+
+    def configuration(self, address: str) -> bytes:
+        """The OpenID discovery document; `address` is where the server is reached."""
+        return orjson.dumps(
+            {
+                "issuer": self.issuer,
+                "jwks_uri": f"{address or self.issuer}{KEYS_PATH}",
+                "response_types_supported": ["id_token"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": ["ES256"],
+            }
+        )
+
+    def key_set(self) -> bytes:
+        numbers = self._private().public_key().public_numbers()
+        key = {
+            "use": "sig",
+            "kty": "EC",
+            "kid": self._id,
+            "crv": "P-256",
+            "alg": "ES256",
+            "x": _encode(numbers.x.to_bytes(_COORDINATE_BYTES, "big")),
+            "y": _encode(numbers.y.to_bytes(_COORDINATE_BYTES, "big")),
+        }
+        return orjson.dumps({"keys": [key]})
+
+    def _private(self) -> ec.EllipticCurvePrivateKey:
+        if self._loaded is None:
+            from cryptography.hazmat.primitives import serialization
+
+            self._loaded = cast(
+                "ec.EllipticCurvePrivateKey", serialization.load_pem_private_key(self._key(), password=None)
+            )
+            public = self._loaded.public_key().public_bytes(
+                serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+            )
+            self._id = _encode(hashlib.sha256(public).digest())
+        return self._loaded
+
+
+def _encode(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decode(text: str) -> bytes:
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        raise InvalidToken("the token is not encoded as base64url") from None
+
+
+def _decode_json(text: str) -> Object:
+    try:
+        value: Any = orjson.loads(_decode(text))
+    except orjson.JSONDecodeError:
+        raise InvalidToken("the token holds no JSON") from None
+    return objects.mapping(value)
