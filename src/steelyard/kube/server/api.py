@@ -15,8 +15,8 @@ from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from steelyard.kube.server import deleting, discovery, openapi, reading, reviews, subresources, writing
-from steelyard.kube.server.admission import configurations
 from steelyard.kube.server.access.access import Access
+from steelyard.kube.server.admission import configurations
 from steelyard.kube.server.background import Background
 from steelyard.kube.server.call import Call, Reply, User
 from steelyard.kube.server.core import Core, unavailable
@@ -131,6 +131,8 @@ class Api:
                 return await subresources.update_scale(core, served, call)
             case "scale", _:
                 return await subresources.patch_scale(core, served, call)
+            case "token", _:
+                return self.access.request_token(call)
             case _, "get":
                 return await reading.get(core, served, call)
             case _, "update":
