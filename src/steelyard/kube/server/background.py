@@ -52,13 +52,16 @@ class Work:
         def done(future: asyncio.Future[Record]) -> None:
             error = None if future.cancelled() else future.exception()
             if isinstance(error, StoreFailed) and error.retryable:
-                future.get_loop().call_later(_RETRY_SECONDS, self._retry, item)
+                future.get_loop().call_later(_RETRY_SECONDS, self.retry, item)
 
         write.add_done_callback(done)
 
-    def _retry(self, item: str) -> None:
+    def retry(self, item: str) -> None:
         self.enqueue(item)
         self.wake()
+
+    def close(self) -> None:
+        """Ends what goes on besides the queue."""
 
     def take(self) -> str | None:
         """The item that waits longest."""
@@ -138,6 +141,8 @@ class Background:
             await asyncio.sleep(0)
 
     async def close(self) -> None:
+        for concern in self._concerns:
+            concern.close()
         self._subscription.close()
         self._task.cancel()
         await asyncio.wait([self._task])

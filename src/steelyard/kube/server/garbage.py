@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
 from steelyard.kube.server import deleting, upkeep
+from steelyard.kube.server.admission.housekeeping import Housekeeping
 from steelyard.kube.server.background import Work
 from steelyard.kube.server.core import Core
 from steelyard.kube.server.deleting import FOREGROUND, ORPHAN
@@ -30,6 +31,7 @@ class Garbage(Work):
     def __init__(self, core: Core) -> None:
         super().__init__()
         self._core = core
+        self._housekeeping = Housekeeping(core, "generic-garbage-collector")
         self._owners: dict[str, tuple[str, ...]] = {}
         """Key of a dependent to the UIDs of its owners."""
         self._dependents: dict[str, set[str]] = {}
@@ -182,7 +184,12 @@ class Garbage(Work):
     def _remove_finalizer(self, record: Record, finalizer: str) -> None:
         self.write(deleting.without_finalizer(self._core, record, finalizer), record.key)
 
+    def close(self) -> None:
+        self._housekeeping.close()
+
     def _delete(self, record: Record, options: DeleteOptions) -> None:
+        if self._housekeeping.takes(record, options, lambda: self.retry(record.key)):
+            return
         write = deleting.start(self._core, record, options)
         if write is not None:
             self.write(write, record.key)

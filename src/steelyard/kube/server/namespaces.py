@@ -6,6 +6,7 @@ object is gone, so is the namespace; until then its conditions say what is left 
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable
 from typing import Final
@@ -14,6 +15,7 @@ from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES
 from steelyard.kube.server import deleting, keys, upkeep
+from steelyard.kube.server.admission.housekeeping import Housekeeping
 from steelyard.kube.server.background import Work
 from steelyard.kube.server.core import Core
 from steelyard.kube.server.options import DeleteOptions
@@ -45,6 +47,7 @@ class Namespaces(Work):
     def __init__(self, core: Core) -> None:
         super().__init__()
         self._core = core
+        self._housekeeping = Housekeeping(core, "namespace-controller")
         self._prefix = core.prefix(NAMESPACES)
         self._terminating: set[str] = set()
 
@@ -70,6 +73,9 @@ class Namespaces(Work):
             self._terminating.add(name)
             self.enqueue(name)
 
+    def close(self) -> None:
+        self._housekeeping.close()
+
     def process(self, item: str) -> None:
         record = self._core.store.head(self._prefix + item)
         if record is None or not objects.is_being_deleted(record.object):
@@ -84,6 +90,9 @@ class Namespaces(Work):
             for listed in self._core.store.scan(self._core.prefix(served.resource, item)):
                 current = self._core.store.head(listed.key)
                 if current is None:
+                    continue
+                if self._housekeeping.takes(current, _BACKGROUND, functools.partial(self.retry, item)):
+                    left.append(current)
                     continue
                 write = deleting.start(self._core, current, _BACKGROUND)
                 if write is not None:

@@ -14,7 +14,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, Resource
 from tests.kube.server.admission import hooks
 from tests.kube.server.admission.hooks import VALIDATING, Hooks, configuration, deny, hook, rule
-from tests.kube.server.bench import OLD_WIDGETS, WIDGETS, Bench, make, widget
+from tests.kube.server.bench import OLD_WIDGETS, WIDGETS, Bench, eventually, make, owned_by, widget
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SERVICES = Resource("", "v1", "services", "Service")
@@ -95,6 +95,29 @@ async def test_a_denied_deletion_leaves_the_object(bench: Bench, webhook: Hooks)
     webhook.answers.clear()
     await bench.call("deletecollection", WIDGETS)
     assert not await bench.exists(WIDGETS, "a")
+
+
+async def test_what_the_server_deletes_itself_is_asked_about_too(bench: Bench, webhook: Hooks) -> None:
+    await bench.create(NAMESPACES, make(NAMESPACES, "brief"))
+    await bench.create(WIDGETS, widget("inside"), namespace="brief")
+    owner = await bench.create(WIDGETS, widget("owner"))
+    await bench.create(WIDGETS, widget("owned", ownerReferences=owned_by(owner)))
+    webhook.answers["/check"] = lambda request: {"allowed": request["name"] != "owned" or len(webhook.requests) > 3}
+    await validate(bench, webhook, rule(WIDGETS, "DELETE"))
+    await bench.delete(WIDGETS, "owner")
+    await bench.delete(NAMESPACES, "brief")
+
+    async def is_everything_gone() -> bool:
+        return not await bench.exists(WIDGETS, "owned") and not await bench.exists(NAMESPACES, "brief")
+
+    await eventually(is_everything_gone)
+    asked = {(request["name"], request["userInfo"]["username"]) for _, request in webhook.requests}
+    account = "system:serviceaccount:kube-system"
+    assert asked == {
+        ("owner", "admin"),
+        ("owned", f"{account}:generic-garbage-collector"),
+        ("inside", f"{account}:namespace-controller"),
+    }
 
 
 async def test_warnings_reach_the_client_also_with_a_denial(bench: Bench, webhook: Hooks) -> None:
