@@ -158,6 +158,28 @@ def config_map(name: str, **metadata: Any) -> Object:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}, "data": {"a": "1"}}
 
 
+def deployment(name: str, **spec: Any) -> Object:
+    labels = {"app": name}
+    container: Object = {
+        "name": "main",
+        "image": "example.org/app:1",
+        "ports": [{"containerPort": 80}],
+        "resources": {"limits": {"cpu": 1, "memory": "1Gi"}},
+        "readinessProbe": {"httpGet": {"port": 80}},
+    }
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "creationTimestamp": None},
+        "spec": {"selector": {"matchLabels": labels}, "template": template, **spec},
+    }
+
+
+def list_of(*items: Object) -> Object:
+    return {"apiVersion": "v1", "kind": "List", "items": list(items)}
+
+
 def documents(*items: Object) -> str:
     return yaml.safe_dump_all(items)
 
@@ -350,6 +372,38 @@ def test_client_side_apply_creates_changes_and_removes_fields(kube: Kubectl) -> 
     assert kube("apply", "-f", "-", stdin=obj) == "configmap/applied configured\n"
     assert kube.json("get", "configmap", "applied")["data"] == {"a": "9", "c": "3"}
     assert kube("apply", "-f", "-", stdin=obj) == "configmap/applied unchanged\n"
+
+
+def test_a_list_of_objects_is_created_and_applied(gadgets: Kubectl) -> None:
+    several = list_of(config_map("one"), deployment("two"), gadget("three", wheels=3))
+    assert gadgets("create", "-f", "-", stdin=several).splitlines() == [
+        "configmap/one created",
+        "deployment.apps/two created",
+        "gadget.example.org/three created",
+    ]
+    changed = list_of(config_map("one", labels={"a": "b"}), deployment("two", replicas=2), gadget("three", wheels=5))
+    assert gadgets("apply", "-f", "-", stdin=changed).splitlines() == [
+        "configmap/one configured",
+        "deployment.apps/two configured",
+        "gadget.example.org/three configured",
+    ]
+    assert gadgets.json("get", "deployment", "two")["spec"]["replicas"] == 2
+    assert gadgets.json("get", "gadget", "three")["spec"]["wheels"] == 5
+    unchanged = gadgets("apply", "-f", "-", stdin=gadgets("get", "configmaps,gadgets", "-o", "yaml"))
+    assert unchanged.splitlines() == ["configmap/one configured", "gadget.example.org/three configured"]
+
+
+def test_the_items_of_a_list_are_checked_before_they_are_sent(gadgets: Kubectl) -> None:
+    wrong = deployment("two")
+    wrong["spec"]["replica"] = 2
+    told = gadgets.refused("create", "-f", "-", stdin=list_of(config_map("one"), wrong))
+    assert 'unknown field "replica" in io.k8s.api.apps.v1.DeploymentSpec' in told
+    told = gadgets.refused("apply", "-f", "-", stdin=list_of(gadget("three", weels=3), gadget("four", size=["small"])))
+    assert 'unknown field "weels" in org.example.v1.Gadget.spec' in told
+    assert 'invalid type for org.example.v1.Gadget.spec.size: got "array", expected "string"' in told
+    assert gadgets.names("configmaps,deployments,gadgets") == []
+    gadgets("create", "-f", "-", "--validate=ignore", stdin=list_of(gadget("three", weels=3)))
+    assert "weels" not in gadgets.json("get", "gadget", "three")["spec"]
 
 
 def test_server_side_apply_shows_the_conflict_of_two_managers(gadgets: Kubectl) -> None:

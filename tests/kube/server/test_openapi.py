@@ -197,18 +197,30 @@ def test_subresources_have_paths_of_their_own(registry: Registry) -> None:
     assert len(identifiers) == len(set(identifiers))
 
 
-def test_version_2_defines_every_kind(registry: Registry) -> None:
-    document = read(OpenApi(registry), "/openapi/v2")
-    definitions = document["definitions"]
-    assert document["swagger"] == "2.0"
-    assert definitions["com.example.shop.v1.Widget"]["properties"]["spec"]["properties"]["size"]["default"] == 3
-    assert definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"]["type"] == "string"
-    assert set(references(document)) <= {f"#/definitions/{name}" for name in definitions}
+def test_the_documents_of_version_3_are_json_alone(registry: Registry) -> None:
+    for path in ("/openapi/v3", "/openapi/v3/api/v1"):
+        with pytest.raises(errors.NotAcceptable):
+            OpenApi(registry).document(path, "application/com.github.proto-openapi.spec.v3@v1.0+protobuf")
 
 
-def test_a_client_that_takes_only_protobuf_is_told_so(registry: Registry) -> None:
-    with pytest.raises(errors.NotAcceptable):
-        OpenApi(registry).document("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+def test_an_embedded_object_has_the_fields_of_every_object() -> None:
+    schema: Object = {
+        "type": "object",
+        "properties": {
+            "parts": {
+                "type": "array",
+                "items": {"type": "object", "x-kubernetes-embedded-resource": True, "required": ["spec"]},
+            },
+            "spec": {"type": "object"},
+        },
+    }
+    registry = Registry()
+    registry.serve("widgets.shop.example.com", widgets(schema))
+    widget = component(read(OpenApi(registry), "/openapi/v3/apis/shop.example.com/v1"), "com.example.shop.v1.Widget")
+    part = widget["properties"]["parts"]["items"]
+    assert set(part["properties"]) == {"apiVersion", "kind", "metadata"}
+    assert part["required"] == ["spec", "kind", "apiVersion"]
+    assert widget["properties"]["spec"] == {"type": "object"}
 
 
 def test_other_paths_are_not_documents(registry: Registry) -> None:

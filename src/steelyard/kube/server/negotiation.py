@@ -40,7 +40,7 @@ def accepted(header: str) -> Accepted:
     """The first of the client's wishes, by weight and then as listed, that can be met. Raises NotAcceptable."""
     if not header.strip():
         return Accepted()
-    for media_type, parameters in _by_weight(header):
+    for media_type, parameters in by_weight(header):
         format_ = _FORMATS.get(media_type)
         representation = _REPRESENTATIONS.get(parameters.get("as", ""))
         if format_ is None or representation is None:
@@ -51,7 +51,8 @@ def accepted(header: str) -> Accepted:
     raise errors.NotAcceptable("only the following media types are accepted: application/json, application/yaml")
 
 
-def _by_weight(header: str) -> list[tuple[str, dict[str, str]]]:
+def by_weight(header: str) -> list[tuple[str, dict[str, str]]]:
+    """Media types with their parameters, dearest first."""
     clauses: list[tuple[float, str, dict[str, str]]] = []
     for clause in header.split(","):
         media_type, *given = (part.strip() for part in clause.split(";"))

@@ -2,19 +2,20 @@
 
     /openapi/v3                        which documents there are, each with a hash of its content
     /openapi/v3/apis/<group>/<version>
-    /openapi/v2                        everything in one, as JSON
+    /openapi/v2                        everything in one, as JSON or as protocol buffers
 
 Documents are made when first asked for. Those of built-in kinds are shared by all servers of the process; one of custom
 resources is shared by all servers that serve the same definitions, and made again only when these change. The hashes of
-built-in documents come from the tables, so that the index costs no document.
+built-in documents come from the tables, so that the index costs no document. The document of version 2 is put together
+from encoded parts, one per group and version, so that a new definition costs only its own.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Iterable
-from typing import Any, Final, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
@@ -22,6 +23,7 @@ import steelyard
 from steelyard.kube import errors
 from steelyard.kube.builtin import tables, types
 from steelyard.kube.objects import Object
+from steelyard.kube.server import negotiation, openapi_v2
 from steelyard.kube.server import openapi_components as components
 from steelyard.kube.server import openapi_paths as paths
 from steelyard.kube.server.discovery import JSON, Document
@@ -31,49 +33,70 @@ _KUBERNETES: Final = "v1.34.4"
 _V3: Final = "/openapi/v3"
 _V2: Final = "/openapi/v2"
 _META_ROOTS: Final = tuple(f"{types.META}.{name}" for name in ("DeleteOptions", "Status", "ListMeta", "ObjectMeta"))
-_NEVER_IN_V2: Final = frozenset({"oneOf", "anyOf", "allOf", "not", "nullable"})
+PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+Form: TypeAlias = Literal["json", "protobuf"]
+_JSON_FORMS: Final[dict[str, Form]] = {JSON: "json", "application/*": "json", "*/*": "json"}
+_V2_FORMS: Final[dict[str, Form]] = {
+    **_JSON_FORMS,
+    PROTOBUF: "protobuf",
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf": "protobuf",
+}
+_V2_HEAD: Final[Object] = {
+    "swagger": "2.0",
+    "info": {"title": "Kubernetes", "version": _KUBERNETES},
+    "securityDefinitions": {
+        "BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"},
+    },
+    "security": [{"BearerToken": []}],
+}
+_Encoded: TypeAlias = dict[str, bytes]
 
 
 class OpenApi:
     """The OpenAPI documents of one server."""
 
-    __slots__ = ("_index", "_registry", "_revision", "_v2")
+    __slots__ = ("_index", "_registry", "_revision")
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._revision = -1
         self._index: Document | None = None
-        self._v2: Document | None = None
 
     def document(self, path: str, accept: str) -> Document | None:
-        """None where there is no such document; NotAcceptable for a client that takes nothing but protobuf."""
+        """None where there is no such document; NotAcceptable for a client that takes none of its forms."""
         path = path.rstrip("/")
         if path != _V2 and path != _V3 and not path.startswith(f"{_V3}/"):
             return None
-        if accept and not _takes_json(accept):
-            raise errors.NotAcceptable(
-                f"only the following media types are accepted: {JSON}, but the request accepts {accept}"
-            )
+        form = _form(accept, _V2_FORMS if path == _V2 else _JSON_FORMS)
+        if path == _V2:
+            return version_2(tuple(sorted(self._registry.custom(), key=_place)), form)
         if self._revision != self._registry.revision:
-            self._index = self._v2 = None
+            self._index = None
             self._revision = self._registry.revision
         if path == _V3:
             self._index = self._index or _index(_group_versions(self._registry.all()))
             return self._index
-        if path == _V2:
-            self._v2 = self._v2 or self._make_v2()
-            return self._v2
         served = _group_versions(self._registry.all()).get(path.removeprefix(f"{_V3}/"))
         return group_version(served) if served else None
 
-    def _make_v2(self) -> Document:
-        if not self._registry.has_custom:
-            return _builtin_v2()
-        return _v2(_group_versions(self._registry.all()))
+
+def _place(served: Served) -> tuple[str, str, str]:
+    resource = served.resource
+    return (resource.group, resource.version, resource.plural)
 
 
-def _takes_json(accept: str) -> bool:
-    return any(media.partition(";")[0].strip().lower() in {JSON, "application/*", "*/*"} for media in accept.split(","))
+def _form(accept: str, forms: Mapping[str, Form]) -> Form:
+    """The first of the client's wishes, by weight and then as listed, that can be met."""
+    wishes = negotiation.by_weight(accept)
+    for media_type, _ in wishes:
+        if media_type in forms:
+            return forms[media_type]
+    if not accept.strip():
+        return "json"
+    offered = ", ".join(media_type for media_type in forms if "*" not in media_type)
+    raise errors.NotAcceptable(
+        f"only the following media types are accepted: {offered}, but the request accepts {accept}"
+    )
 
 
 def _group_versions(resources: Iterable[Served]) -> dict[str, tuple[Served, ...]]:
@@ -155,46 +178,70 @@ def _content(served: Iterable[Served]) -> tuple[dict[str, Object], dict[str, Obj
     return schemas, operations
 
 
-@functools.cache
-def _builtin_v2() -> Document:
-    return _v2(_group_versions(Registry().all()))
+@functools.lru_cache(maxsize=32)
+def version_2(custom: tuple[Served, ...], form: Form) -> Document:
+    """The document of version 2 of a server that serves these resources besides the built-in ones."""
+    definitions, operations = _builtin_part(form)
+    if custom:
+        definitions, operations = dict(definitions), dict(operations)
+        for served in _group_versions(custom).values():
+            own_definitions, own_operations = _part(served, form)
+            for name, definition in own_definitions.items():
+                definitions.setdefault(name, definition)
+            operations.update(own_operations)
+        definitions, operations = dict(sorted(definitions.items())), dict(sorted(operations.items()))
+    if form == "protobuf":
+        # Only Go clients ask for it, and few of them.
+        from steelyard.kube.server import openapi_proto
 
-
-def _v2(group_versions: dict[str, tuple[Served, ...]]) -> Document:
-    schemas, _ = _content(served for every in group_versions.values() for served in every)
-    definitions = {name: _swagger(schema) for name, schema in sorted(schemas.items())}
+        return _document(
+            openapi_proto.document(_V2_HEAD, list(operations.values()), list(definitions.values())), PROTOBUF
+        )
     return _encoded(
         {
-            "swagger": "2.0",
-            "info": {"title": "Kubernetes", "version": _KUBERNETES},
-            "paths": {},
-            "definitions": definitions,
+            **_V2_HEAD,
+            "paths": {path: orjson.Fragment(encoded) for path, encoded in operations.items()},
+            "definitions": {name: orjson.Fragment(encoded) for name, encoded in definitions.items()},
         }
     )
 
 
-def _swagger(schema: Object) -> Object:
-    """As version 2 can say it: references stand alone, and of alternatives there are none."""
-    out: Object = {}
-    inherited = schema.get("allOf")
-    if inherited and "$ref" in inherited[0]:
-        out["$ref"] = inherited[0]["$ref"].replace(components.REFERENCE, "#/definitions/")
-    for keyword, value in schema.items():
-        if keyword in _NEVER_IN_V2:
-            continue
-        if keyword == "$ref":
-            out[keyword] = value.replace(components.REFERENCE, "#/definitions/")
-        elif keyword == "properties":
-            out[keyword] = {name: _swagger(inner) for name, inner in cast("dict[str, Object]", value).items()}
-        elif keyword in {"items", "additionalProperties"}:
-            out[keyword] = _swagger(value)
-        else:
-            out[keyword] = value
-    if "oneOf" in schema and "type" not in out:
-        out["type"] = "string"
-    return out
+@functools.cache
+def _builtin_part(form: Form) -> tuple[_Encoded, _Encoded]:
+    definitions, operations = _encoded_part(Registry().all(), form)
+    return dict(sorted(definitions.items())), dict(sorted(operations.items()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _part(served: tuple[Served, ...], form: Form) -> tuple[_Encoded, _Encoded]:
+    """What custom resources add to the definitions of the built-in part, and to its paths."""
+    return _encoded_part(served, form, _builtin_part(form)[0])
+
+
+def _encoded_part(
+    served: Iterable[Served], form: Form, known: Mapping[str, bytes] | None = None
+) -> tuple[_Encoded, _Encoded]:
+    schemas, operations = _content(served)
+    if known:
+        schemas = {name: schema for name, schema in schemas.items() if name not in known}
+    definitions = {name: openapi_v2.definition(schema) for name, schema in schemas.items()}
+    items = {path: openapi_v2.path_item(item) for path, item in operations.items()}
+    if form == "protobuf":
+        from steelyard.kube.server import openapi_proto
+
+        return (
+            {name: openapi_proto.definition(name, schema) for name, schema in definitions.items()},
+            {path: openapi_proto.path(path, item) for path, item in items.items()},
+        )
+    return (
+        {name: orjson.dumps(schema) for name, schema in definitions.items()},
+        {path: orjson.dumps(item) for path, item in items.items()},
+    )
 
 
 def _encoded(body: Any) -> Document:
-    encoded = orjson.dumps(body)
-    return Document(encoded, JSON, hashlib.sha256(encoded).hexdigest().upper())
+    return _document(orjson.dumps(body), JSON)
+
+
+def _document(body: bytes, media_type: str) -> Document:
+    return Document(body, media_type, hashlib.sha256(body).hexdigest().upper())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Final
+from typing import Any, Final, cast
 
 from steelyard.kube import objects
 from steelyard.kube.builtin import types
@@ -149,10 +149,35 @@ def list_of(resource: Resource, list_kind: str, item: str) -> Object:
 
 def custom(resource: Resource, schema: Object) -> Object:
     """The component of a custom resource: its definition's schema, with the fields that every object has."""
-    properties: Object = {**objects.mapping(schema.get("properties"))}
+    own: Object = {name: _embedded(each) for name, each in objects.mapping(schema.get("properties")).items()}
+    return {**schema, "type": "object", "properties": _with_identity(own), GVK: [gvk(resource)]}
+
+
+def _with_identity(properties: Object) -> Object:
+    identified = {**properties}
     for name in ("apiVersion", "kind"):
-        properties[name] = {"type": "string", **objects.mapping(properties.get(name))}
+        identified[name] = {"type": "string", **objects.mapping(properties.get(name))}
     metadata = reference(builtin_name(types.OBJECT_META))
     described = objects.at(properties, "metadata", "description")
-    properties["metadata"] = {"allOf": [metadata], "description": described} if described else metadata
-    return {**schema, "type": "object", "properties": dict(sorted(properties.items())), GVK: [gvk(resource)]}
+    identified["metadata"] = {"allOf": [metadata], "description": described} if described else metadata
+    return dict(sorted(identified.items()))
+
+
+def _embedded(schema: Any) -> Any:
+    """The schema with the fields of every object wherever it says that a whole object stands. Itself if nowhere."""
+    if not isinstance(schema, dict):
+        return schema
+    given = cast(Object, schema)
+    changed: Object = {}
+    for keyword in ("items", "additionalProperties"):
+        if keyword in given and (inner := _embedded(given[keyword])) is not given[keyword]:
+            changed[keyword] = inner
+    properties = objects.mapping(given.get("properties"))
+    inside = {name: _embedded(inner) for name, inner in properties.items()}
+    if any(inside[name] is not inner for name, inner in properties.items()):
+        changed["properties"] = inside
+    if given.get("x-kubernetes-embedded-resource") is True:
+        changed["properties"] = _with_identity(inside)
+        required = objects.sequence(given.get("required"))
+        changed["required"] = [*required, *(name for name in ("kind", "apiVersion") if name not in required)]
+    return {**given, **changed} if changed else given
