@@ -15,6 +15,7 @@ import uvloop
 
 from steelyard.kube import pki
 from steelyard.kube.server import http
+from steelyard.kube.server.access import tokens
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.application import Backend
 from steelyard.kube.server.authn import TokensAndCertificates, hash_token
@@ -48,12 +49,16 @@ async def serving(folder: Path, wrap: Callable[[Backend], Backend] | None = None
     try:
         api = await Api.start(store)
         try:
+            await api.access.activate()
+            api.access.know(TokensAndCertificates(users))
+            api.access.signer = tokens.Signer(pki.new_private_key)
             listener = await http.listen(
                 wrap(api) if wrap is not None else api,
                 "127.0.0.1",
                 0,
                 tls=ServingTls(certificate, authority.certificate),
-                authenticator=TokensAndCertificates(users),
+                authenticator=api.access,
+                authorizer=api.access.rbac,
             )
             try:
                 yield Server("ours", f"https://127.0.0.1:{listener.port}", known_tokens())
