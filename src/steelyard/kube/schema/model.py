@@ -18,6 +18,18 @@ ListType = Literal["atomic", "set", "map"]
 MapType = Literal["granular", "atomic"]
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A CEL rule (`x-kubernetes-validations`) as the definition has it."""
+
+    rule: str
+    message: str = ""
+    message_expression: str = ""
+    reason: str = ""
+    field_path: str = ""
+    optional_old_self: bool = False
+
+
 @dataclass(slots=True)
 class Schema:
     """One node. `type` is empty where any JSON value is allowed (preserve-unknown-fields, int-or-string)."""
@@ -58,6 +70,7 @@ class Schema:
     patch_strategy: tuple[str, ...] = ()
     """Strategic merge: some of "merge", "replace", "retainKeys". Only built-in kinds have it."""
     patch_merge_key: str = ""
+    rules: tuple[Rule, ...] = ()
     description: str = ""
     reference: Callable[[], Schema] | None = None
     """Set on a node that stands for a named type; `resolve()` gives that type's node."""

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from steelyard.kube import fields, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
+from steelyard.kube.schema import parse, rulepaths
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _UNSUPPORTED: Final = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
@@ -160,7 +161,7 @@ def _key_rules(schema: Object, path: str, required: bool) -> Iterable[Cause]:
 
 
 def _cel_rules(document: Object, path: str) -> Iterable[Cause]:
-    """The form of the rules; their expressions are not looked at."""
+    """The form of the rules; `rulechecks` looks at their expressions."""
     for index, entry in enumerate(objects.sequence(document.get("x-kubernetes-validations"))):
         rule = objects.mapping(entry)
         place = f"{path}.x-kubernetes-validations[{index}]"
@@ -173,9 +174,20 @@ def _cel_rules(document: Object, path: str) -> Iterable[Cause]:
             yield fields.invalid(f"{place}.message", message, "must not contain line breaks")
         elif "\n" in text.strip() and not message:
             yield fields.required(f"{place}.message", "message must be specified if rule contains line breaks")
+        expression = _text(rule.get("messageExpression"))
+        if expression and not expression.strip():
+            text = "messageExpression must be non-empty if specified"
+            yield fields.required(f"{place}.messageExpression", text)
         reason = rule.get("reason")
         if reason is not None and reason not in _REASONS:
             yield fields.not_supported(f"{place}.reason", reason, _REASONS)
+        within = _text(rule.get("fieldPath"))
+        if within and not within.strip():
+            yield fields.invalid(f"{place}.fieldPath", within, "must be non-empty if specified")
+        if "\n" in within:
+            yield fields.invalid(f"{place}.fieldPath", within, "must not contain line breaks")
+        if within and rulepaths.normalise(within, parse.from_openapi(document)) is None:
+            yield fields.invalid(f"{place}.fieldPath", within, "must be a valid path")
 
 
 def _text(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 Parsing is lenient and takes what makes no sense as absent: whether a schema is structural is judged by
 `structural.check` when the CRD is written, so that everything stored parses. Keywords that do nothing for an object
-(title, example, externalDocs) are skipped, and so are CEL rules (`x-kubernetes-validations`).
+(title, example, externalDocs) are skipped. CEL rules are kept as text; `rules` compiles them when first needed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from steelyard.kube import objects
-from steelyard.kube.schema.model import MISSING, ListType, Schema
+from steelyard.kube.schema.model import MISSING, ListType, Rule, Schema
 
 _TYPES: Final = ("object", "array", "string", "integer", "number", "boolean")
 
@@ -62,6 +62,29 @@ def from_openapi(document: Mapping[str, Any]) -> Schema:
         list_map_keys=tuple(map(str, objects.sequence(get("x-kubernetes-list-map-keys")))),
         map_type="atomic" if get("x-kubernetes-map-type") == "atomic" else "granular",
         description=str(get("description") or ""),
+        rules=rules_of(document),
+    )
+
+
+def rules_of(document: Mapping[str, Any]) -> tuple[Rule, ...]:
+    found = document.get("x-kubernetes-validations")
+    if not found:
+        return ()
+    return tuple(_rule(objects.mapping(each)) for each in objects.sequence(found))
+
+
+def _rule(document: Mapping[str, Any]) -> Rule:
+    def text(key: str) -> str:
+        value = document.get(key)
+        return value if isinstance(value, str) else ""
+
+    return Rule(
+        text("rule"),
+        text("message"),
+        text("messageExpression"),
+        text("reason"),
+        text("fieldPath"),
+        document.get("optionalOldSelf") is True,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from steelyard.kube import fields, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.schema import openapirules, parse, patterns, prune, validate
+from steelyard.kube.schema import openapirules, parse, patterns, prune, rulechecks, validate
 from steelyard.kube.schema.model import MISSING, Schema
 
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
@@ -44,8 +44,12 @@ def check(document: Object, path: str) -> list[Cause]:
     shape = _invariants(document, "root", path)
     shape += _completeness(document, document, path, path)
     found += sorted(shape, key=lambda cause: f"{cause.field}: {cause.message}")
-    if not shape:
-        found += _check_defaults(parse.from_openapi(document), path)
+    if shape:
+        return found
+    schema = parse.from_openapi(document)
+    found += _check_defaults(schema, path)
+    if not found:
+        found += rulechecks.check(schema, path)
     return found
 
 
@@ -217,4 +221,4 @@ def _check_default(schema: Schema, path: str) -> list[Cause]:
     pruned = objects.copy({"default": schema.default})["default"]
     if prune.prune(schema, pruned, root=schema.embedded_resource):
         return [fields.invalid(path, schema.default, "must not have unknown fields")]
-    return validate.validate(schema, schema.default, path)
+    return validate.validate(schema, schema.default, path, is_resource=schema.embedded_resource)

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from steelyard.kube import fields
 from steelyard.kube.errors import Cause
-from steelyard.kube.schema import embedded, junctors, listtypes, ratchet, scalars
+from steelyard.kube.schema import embedded, junctors, listtypes, ratchet, rules, scalars
 from steelyard.kube.schema.junctors import Check, Findings
 from steelyard.kube.schema.model import MISSING, Schema
 
@@ -23,8 +23,19 @@ _NAME: Final = "validate"
 _MAIN: Final = "validate-main"
 
 
-def validate(schema: Schema, value: Any, path: str = "", *, old: Any = MISSING) -> list[Cause]:
-    """Everything wrong with the value; `path` is put in front of the fields. `old` is the stored value on an update."""
+def validate(
+    schema: Schema,
+    value: Any,
+    path: str = "",
+    *,
+    old: Any = MISSING,
+    warnings: list[str] | None = None,
+    is_resource: bool = True,
+) -> list[Cause]:
+    """Everything wrong with the value; `path` is put in front of the fields. `old` is the stored value on an update.
+
+    `warnings` takes what is wrong by CEL rules but was so before. A resource has a kind and a name that rules may use.
+    """
     found: Findings = []
     checker(schema)(value, "", found)
     if found and old is not MISSING:
@@ -34,6 +45,7 @@ def validate(schema: Schema, value: Any, path: str = "", *, old: Any = MISSING) 
     duplicates = listtypes.validate(schema, value, path)
     if duplicates and (old is MISSING or not listtypes.validate(schema, old, path)):
         causes += duplicates
+    rules.validate(schema, value, path, old=old, found=causes, warnings=warnings, is_resource=is_resource)
     return causes
 
 

@@ -114,9 +114,11 @@ def _deprecation(version: Object, group: str, kind: str) -> str:
     return str(version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated")
 
 
-def validate_object(served: ServedVersion, obj: Object, old: Object | None = None) -> list[Cause]:
+def validate_object(
+    served: ServedVersion, obj: Object, old: Object | None = None, warnings: list[str] | None = None
+) -> list[Cause]:
     """A custom resource against its schema and what its scale subresource needs; metadata is judged elsewhere."""
-    found = validate.validate(served.schema, obj, old=MISSING if old is None else old)
+    found = validate.validate(served.schema, obj, old=MISSING if old is None else old, warnings=warnings)
     if served.scale is not None:
         found += validate_scale(served.scale, obj)
     return found

@@ -212,8 +212,9 @@ def changed(
         return old
     causes = metadata.validate_update(obj["metadata"], objects.metadata(old))
     if served.custom:
-        causes += customresources.validate_object(served.custom, obj, old)
-        draft.warnings += metadata.finalizer_warnings(obj, old)
+        unchanged: list[str] = []
+        causes += customresources.validate_object(served.custom, obj, old, unchanged)
+        draft.warnings += (*unchanged, *metadata.finalizer_warnings(obj, old))
     else:
         causes += validate.validate(served.schema, obj, old=old)
         if not causes and not subresource:

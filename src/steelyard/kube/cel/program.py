@@ -1,0 +1,45 @@
+"""Expressions ready to run. Compiling is done once per text and type, and shared by every server in the process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from steelyard.kube.cel import checker, evaluator, loops, parser, values
+from steelyard.kube.cel.problems import CompileError, EvaluationError, Problem
+from steelyard.kube.cel.types import Type
+
+
+class Program:
+    """Call it with the values of the variables, in the order they were declared in. Raises EvaluationError."""
+
+    __slots__ = ("_rest", "_run", "type", "variables_used")
+
+    def __init__(self, checked: checker.Checked, variables: tuple[str, ...]) -> None:
+        self.type = checked.type
+        self.variables_used = checked.variables_used
+        self._run, size = evaluator.compile_(checked, variables)
+        self._rest = [None] * (size - 1 - len(variables))
+
+    def __call__(self, *arguments: Any) -> Any:
+        try:
+            return self._run([loops.MOST_STEPS, *arguments, *self._rest])
+        except RecursionError:
+            raise EvaluationError("expression is nested too deeply") from None
+        except (TypeError, AttributeError, ValueError, LookupError, ArithmeticError):
+            # A value that is not of the type its schema says, which only stored objects can have.
+            raise values.no_overload() from None
+
+
+def compile_(source: str, variables: Mapping[str, Type]) -> Program:
+    """Raises CompileError.
+
+    >>> from steelyard.kube.cel import types
+    >>> compile_("self.size() > 2", {"self": types.STRING})("abc")
+    True
+    """
+    try:
+        root = parser.parse(source)
+        return Program(checker.check(source, root, variables), tuple(variables))
+    except RecursionError:
+        raise CompileError(source, [Problem(0, "expression recursion limit exceeded: 250")]) from None
