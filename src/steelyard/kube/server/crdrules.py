@@ -14,6 +14,7 @@ from steelyard.kube import fields, names, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import structural
+from steelyard.kube.server.admission import endpoint
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
@@ -249,8 +250,8 @@ def _conversion(conversion: Object) -> Iterable[Cause]:
     place = "spec.conversion.webhookClientConfig"
     if not client:
         yield fields.required(place, "required when strategy is set to Webhook")
-    elif (client.get("url") is None) == (client.get("service") is None):
-        yield fields.required(place, "exactly one of url or service is required")
+    else:
+        yield from endpoint.validate(client, place)
     versions = cast("list[str]", objects.sequence(objects.at(webhook, "conversionReviewVersions")))
     place = "spec.conversion.conversionReviewVersions"
     if not versions:
