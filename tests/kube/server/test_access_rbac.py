@@ -9,7 +9,7 @@ import pytest
 
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import NAMESPACES, Resource
+from steelyard.kube.resources import NAMESPACES, NODES, Resource
 from steelyard.kube.server import authn, authz
 from steelyard.kube.server.access.policy import GROUP
 from steelyard.kube.server.authz import Attributes
@@ -297,3 +297,17 @@ async def test_an_apply_that_creates_needs_the_right_to_create(bench: Bench) -> 
     await bench.create(WIDGETS, applied)
     changed = widget("new", {"replicas": 1, "size": 2})
     await bench.patch(WIDGETS, "new", changed, "apply", user=JANE, fieldManager="jane")
+
+
+async def test_a_right_in_a_namespace_does_not_reach_what_lives_in_none(bench: Bench) -> None:
+    await bench.create(NODES, make(NODES, "n"), namespace="")
+    verbs: tuple[Verb, ...] = ("get", "list", "create", "update", "patch", "delete", "deletecollection")
+    for plural, group in (("nodes", ""), ("clusterroles", GROUP), ("clusterrolebindings", GROUP)):
+        for verb in verbs:
+            with pytest.raises(errors.NotFound, match="could not find the requested resource"):
+                await bench.api.call(Call(verb, group, "v1", plural, JANE, "default", "n", body={}))
+        with pytest.raises(errors.NotFound):
+            await bench.api.watch(Call("watch", group, "v1", plural, JANE, "default"))
+    for verb in verbs:
+        with pytest.raises(errors.NotFound, match="could not find the requested resource"):
+            await bench.api.call(Call(verb, "", "v1", "secrets", JANE, "", "n", body={}))

@@ -75,9 +75,7 @@ class Api:
         """Answers every verb but watch. Raises the classes of `kube.errors` and nothing else."""
         if not self.access.is_active:
             await self.access.prepare(call)
-        served = self._core.registry.find(call.group, call.version, call.plural)
-        if served is None:
-            raise errors.NotFound("the server could not find the requested resource")
+        served = self._find(call)
         try:
             if call.verb == "get" and not call.subresource:
                 return await reading.get(self._core, served, call)
@@ -93,6 +91,17 @@ class Api:
         if served.resource.plural in configurations.KINDS and call.verb in _WRITES:
             self._core.webhooks.load(())
         return reply
+
+    def _find(self, call: Call) -> Served:
+        """What the call is about. A right in a namespace must not reach a resource that lives in none, so there is no
+        such resource under a namespace; nor is there one object of a namespace outside of all.
+        """
+        served = self._core.registry.find(call.group, call.version, call.plural)
+        if served is None or (
+            bool(call.namespace) != served.resource.namespaced and (bool(call.namespace) or bool(call.name))
+        ):
+            raise errors.NotFound("the server could not find the requested resource")
+        return served
 
     async def _dispatch(self, served: Served, call: Call) -> Reply:
         core, verb, subresource = self._core, call.verb, call.subresource
@@ -143,8 +152,8 @@ class Api:
     async def watch(self, call: Call) -> WatchStream:
         if not self.access.is_active:
             await self.access.prepare(call)
-        served = self._core.registry.find(call.group, call.version, call.plural)
-        if served is None or call.subresource:
+        served = self._find(call)
+        if call.subresource:
             raise errors.NotFound("the server could not find the requested resource")
         _check_verb(served, call)
         try:
