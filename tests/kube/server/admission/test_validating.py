@@ -12,6 +12,7 @@ from aiohttp import web
 from steelyard.kube import errors
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, Resource
+from steelyard.kube.server.call import User
 from tests.kube.server.admission import hooks
 from tests.kube.server.admission.hooks import VALIDATING, Hooks, configuration, deny, hook, rule
 from tests.kube.server.bench import OLD_WIDGETS, WIDGETS, Bench, eventually, make, owned_by, widget
@@ -380,3 +381,26 @@ async def test_a_port_that_was_taken_meanwhile_is_not_given_twice(bench: Bench, 
     created = await bench.create(SERVICES, make(SERVICES, "a", exposed))
     taken = await bench.get(SERVICES, "thief")
     assert created["spec"]["ports"][0]["nodePort"] != taken["spec"]["ports"][0]["nodePort"]
+
+
+async def test_conditions_decide_who_is_asked(bench: Bench, webhook: Hooks) -> None:
+    big: Object = {"name": "big", "expression": "object.spec.size > 5"}
+    mine: Object = {"name": "not-the-system", "expression": "!request.userInfo.username.startsWith('system:')"}
+    await validate(bench, webhook, rule(WIDGETS, "CREATE"), matchConditions=[mine, big])
+    await bench.create(WIDGETS, widget("a"))
+    assert webhook.requests == []
+    await bench.create(WIDGETS, widget("b", {"size": 6}))
+    await bench.create(WIDGETS, widget("c", {"size": 6}), user=User("system:node:x", ("system:masters",)))
+    assert [request["name"] for _, request in webhook.requests] == ["b"]
+
+
+async def test_a_condition_without_an_answer_goes_by_the_failure_policy(bench: Bench, webhook: Hooks) -> None:
+    condition: Object = {"name": "gone", "expression": "object.spec.ports[0].port > 0"}
+    await validate(bench, webhook, matchConditions=[condition], failurePolicy="Ignore", name="ignore")
+    await bench.create(WIDGETS, widget("a"))
+    assert webhook.requests == []
+    await validate(bench, webhook, matchConditions=[condition], name="fail")
+    with pytest.raises(
+        errors.Forbidden, match=r'widgets.example.com "b" is forbidden: expression .* resulted in error'
+    ):
+        await bench.create(WIDGETS, widget("b"))

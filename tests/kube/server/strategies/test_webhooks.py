@@ -139,6 +139,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "webhooks[0].objectSelector.matchExpressions[0].values: Required value: "
         "must be specified when `operator` is 'In' or 'NotIn'",
     ),
+    (
+        {"matchConditions": [{"name": "a", "expression": "1 + 1"}]},
+        'webhooks[0].matchConditions[0].expression: Invalid value: "1 + 1": must evaluate to bool but got int',
+    ),
+    (
+        {"matchConditions": [{"name": "a", "expression": "true"}, {"name": "a", "expression": "false"}]},
+        'webhooks[0].matchConditions[1].name: Duplicate value: "a"',
+    ),
+    (
+        {"matchConditions": [{"name": "a"}]},
+        "webhooks[0].matchConditions[0].expression: Required value",
+    ),
 ]
 
 
@@ -156,3 +168,9 @@ def test_what_an_old_configuration_had_may_stay() -> None:
     old = configured(sideEffects="Some", admissionReviewVersions=["v9"])
     assert MUTATING.validate_update(old, old) == []
     assert MUTATING.validate_update(old, configured()) != []
+
+
+def test_a_condition_that_does_not_compile_is_refused() -> None:
+    [text] = complaints(configured(matchConditions=[{"name": "a", "expression": "nobody.knows"}]))
+    assert text.startswith("webhooks[0].matchConditions[0].expression: Invalid value: ")
+    assert "compilation failed: ERROR: <input>:1:1: undeclared reference to 'nobody'" in text

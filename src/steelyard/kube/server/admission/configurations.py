@@ -13,7 +13,7 @@ from typing import Final
 from steelyard.kube import objects, selectors
 from steelyard.kube.objects import Object
 from steelyard.kube.server import keys
-from steelyard.kube.server.admission import endpoint, matching
+from steelyard.kube.server.admission import conditions, endpoint, matching
 from steelyard.kube.server.admission.matching import Hook, Operation, Rule
 from steelyard.kube.server.background import Work
 from steelyard.kube.server.registry import Registry, Served
@@ -89,7 +89,6 @@ class Configurations(Work):
 
 
 def _hook(hook: Object) -> Hook:
-    conditions = map(objects.mapping, objects.sequence(hook.get("matchConditions")))
     return Hook(
         name=str(hook.get("name") or ""),
         rules=tuple(_rule(objects.mapping(rule)) for rule in objects.sequence(hook.get("rules"))),
@@ -102,7 +101,9 @@ def _hook(hook: Object) -> Hook:
         review_versions=tuple(map(str, objects.sequence(hook.get("admissionReviewVersions")))),
         side_effects=str(hook.get("sideEffects") or ""),
         reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
-        conditions=tuple((str(each.get("name") or ""), str(each.get("expression") or "")) for each in conditions),
+        conditions=tuple(
+            (str(each.get("name") or ""), str(each.get("expression") or "").strip()) for each in conditions.of(hook)
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from steelyard.kube import errors, fields
 from steelyard.kube.errors import ApiError
 from steelyard.kube.objects import Object
-from steelyard.kube.server.admission import conversion, matching, review
+from steelyard.kube.server.admission import conditions, conversion, matching, review
 from steelyard.kube.server.admission.calling import CallFailed
 from steelyard.kube.server.admission.configurations import Plan
 from steelyard.kube.server.admission.matching import Attributes, Hook
@@ -112,11 +112,13 @@ async def validate(core: Core, plan: Plan, attributes: Attributes, outcome: Outc
 
 
 async def _ask(core: Core, hook: Hook, target: Served, attributes: Attributes, *, mutating: bool) -> Verdict | None:
-    """None if the webhook could not be asked and need not be."""
-    if attributes.dry_run and hook.side_effects not in _HARMLESS:
-        raise errors.BadRequest(f"admission webhook {fields.quote(hook.name)} does not support dry run")
+    """None if the webhook is not concerned, or could not be asked and need not be."""
     obj = await _shown(core, attributes, target, attributes.obj)
     old = await _shown(core, attributes, target, attributes.old)
+    if hook.conditions and not _is_concerned(hook, attributes, review.content(attributes, target), obj, old):
+        return None
+    if attributes.dry_run and hook.side_effects not in _HARMLESS:
+        raise errors.BadRequest(f"admission webhook {fields.quote(hook.name)} does not support dry run")
     try:
         sent = review.request(attributes, target, obj, old, review.version_for(hook.review_versions))
         try:
@@ -128,6 +130,15 @@ async def _ask(core: Core, hook: Hook, target: Served, attributes: Attributes, *
         if hook.ignores_failure:
             return None
         raise _internal(f"failed calling webhook {fields.quote(hook.name)}: {error}") from None
+
+
+def _is_concerned(hook: Hook, attributes: Attributes, request: Object, obj: Object | None, old: Object | None) -> bool:
+    try:
+        return conditions.hold(hook.conditions, obj, old, request)
+    except conditions.NotEvaluated as error:
+        if hook.ignores_failure:
+            return False
+        raise conditions.refusal(attributes.served.group_resource, attributes.name, str(error)) from None
 
 
 async def _shown(core: Core, attributes: Attributes, target: Served, obj: Object | None) -> Object | None:

@@ -45,9 +45,14 @@ def version_for(accepted: Sequence[str]) -> str:
 
 def request(attributes: Attributes, target: Served, obj: Object | None, old: Object | None, version: str) -> Object:
     """The review to send; `obj` and `old` in the version of the target."""
+    asked = {"uid": str(uuid.uuid4()), **content(attributes, target), "object": obj, "oldObject": old}
+    return {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": asked}
+
+
+def content(attributes: Attributes, target: Served) -> Object:
+    """The request without its objects, as conditions see it."""
     asked, subresource = attributes.served, attributes.subresource
-    content: Object = {
-        "uid": str(uuid.uuid4()),
+    request: Object = {
         "kind": _kind(target, subresource),
         "resource": _resource(target),
         "requestKind": _kind(asked, subresource),
@@ -56,17 +61,15 @@ def request(attributes: Attributes, target: Served, obj: Object | None, old: Obj
         "namespace": attributes.namespace,
         "operation": attributes.operation,
         "userInfo": _user(attributes.user),
-        "object": obj,
-        "oldObject": old,
         "dryRun": attributes.dry_run,
         "options": attributes.options,
     }
     if subresource:
-        content["subResource"] = content["requestSubResource"] = subresource
+        request["subResource"] = request["requestSubResource"] = subresource
     for field in ("name", "namespace"):
-        if not content[field]:
-            del content[field]
-    return {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": content}
+        if not request[field]:
+            del request[field]
+    return request
 
 
 def _kind(served: Served, subresource: str) -> Object:
@@ -101,24 +104,24 @@ def verify(sent: Object, answer: Any, *, mutating: bool) -> Verdict:
     response = review.get("response")
     if not isinstance(response, dict):
         raise CallFailed(f"{_INVALID}: webhook response was absent")
-    content = cast(Object, response)
+    given = cast(Object, response)
     if sent["apiVersion"] == "admission.k8s.io/v1":
-        _verify_strictly(sent, review, content, mutating=mutating)
-    warnings = tuple(map(str, objects.sequence(content.get("warnings"))))
-    result = objects.mapping(content.get("status"))
-    patch = _patch(content) if mutating and content.get("allowed") is True else []
-    return Verdict(content.get("allowed") is True, patch, result, warnings)
+        _verify_strictly(sent, review, given, mutating=mutating)
+    warnings = tuple(map(str, objects.sequence(given.get("warnings"))))
+    result = objects.mapping(given.get("status"))
+    patch = _patch(given) if mutating and given.get("allowed") is True else []
+    return Verdict(given.get("allowed") is True, patch, result, warnings)
 
 
-def _verify_strictly(sent: Object, review: Object, content: Object, *, mutating: bool) -> None:
-    uid, got = str(sent["request"]["uid"]), str(content.get("uid") or "")
+def _verify_strictly(sent: Object, review: Object, given: Object, *, mutating: bool) -> None:
+    uid, got = str(sent["request"]["uid"]), str(given.get("uid") or "")
     if got != uid:
         raise CallFailed(f"{_INVALID}: expected response.uid={fields.quote(uid)}, got {fields.quote(got)}")
     if (review.get("apiVersion"), review.get("kind")) != (sent["apiVersion"], sent["kind"]):
         wanted = "admission.k8s.io/v1, Kind=AdmissionReview"
         shown = f"{review.get('apiVersion') or '/'}, Kind={review.get('kind') or ''}"
         raise CallFailed(f"{_INVALID}: expected webhook response of {wanted}, got {shown}")
-    patch, patch_type = content.get("patch"), content.get("patchType")
+    patch, patch_type = given.get("patch"), given.get("patchType")
     if not mutating:
         if patch:
             raise CallFailed(f"{_INVALID}: validating webhook may not return response.patch")
@@ -135,8 +138,8 @@ def _verify_strictly(sent: Object, review: Object, content: Object, *, mutating:
         raise CallFailed(f"unsupported patch type {fields.quote(str(patch_type))}")
 
 
-def _patch(content: Object) -> list[Any]:
-    encoded = content.get("patch")
+def _patch(given: Object) -> list[Any]:
+    encoded = given.get("patch")
     if not encoded:
         return []
     try:
@@ -153,8 +156,8 @@ def denial(name: str, result: Object) -> errors.ApiError:
     start = f"admission webhook {fields.quote(name)} denied the request"
     said = result.get("message") or result.get("reason")
     message = f"{start}: {said}" if said else f"{start} without explanation"
-    given = result.get("code")
-    code = given if isinstance(given, int) and not isinstance(given, bool) and 400 <= given < 600 else 400
+    number = result.get("code")
+    code = number if isinstance(number, int) and not isinstance(number, bool) and 400 <= number < 600 else 400
     status: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
     for field in ("reason", "details"):
         if result.get(field):

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from steelyard.kube import fields, names, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.server.admission import endpoint
+from steelyard.kube.server.admission import conditions, endpoint
 from steelyard.kube.server.strategies.base import Strategy, default
 
 _REVIEW_VERSIONS: Final = ("v1", "v1beta1")
@@ -54,7 +54,7 @@ class WebhookStrategy(Strategy):
         is_unique = len({hook.get("name") for hook in before}) == len(before)
         is_known = all(set(_REVIEW_VERSIONS) & set(_texts(hook, "admissionReviewVersions")) for hook in before)
         is_harmless = all(hook.get("sideEffects") in _HARMLESS for hook in before)
-        conditions = [hook.get("matchConditions") for hook in before]
+        known_conditions = [None, *(hook.get("matchConditions") for hook in before)]
         seen: set[str] = set()
         for index, hook in enumerate(_hooks(obj)):
             place = f"webhooks[{index}]"
@@ -73,9 +73,8 @@ class WebhookStrategy(Strategy):
             if self._mutating:
                 yield from _supported(hook, "reinvocationPolicy", ("IfNeeded", "Never"), place)
             yield from endpoint.validate(objects.mapping(hook.get("clientConfig")), f"{place}.clientConfig")
-            if hook.get("matchConditions") and hook.get("matchConditions") not in conditions:
-                text = "match conditions are not evaluated by this server; use rules and selectors"
-                yield fields.forbidden(f"{place}.matchConditions", text)
+            if hook.get("matchConditions") not in known_conditions:
+                yield from conditions.validate(conditions.of(hook), f"{place}.matchConditions")
             yield from _review_versions(_texts(hook, "admissionReviewVersions"), place, must_know=is_known)
             name = str(hook.get("name") or "")
             if name and is_unique and name in seen:

@@ -1,0 +1,89 @@
+"""matchConditions: CEL expressions over the request, all of which must hold for a webhook to be asked.
+
+One that is false settles it. One that cannot be evaluated, where none is false, refuses the request or passes the
+webhook over, as its failurePolicy says.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from steelyard.kube import errors, fields, names, objects
+from steelyard.kube.errors import Cause
+from steelyard.kube.objects import Object
+
+if TYPE_CHECKING:
+    from steelyard.kube.cel.program import Program
+
+_MOST: Final = 64
+
+
+class NotEvaluated(Exception):
+    """What went wrong in the conditions that have no answer."""
+
+
+def hold(conditions: Sequence[tuple[str, str]], obj: Object | None, old: Object | None, request: Object) -> bool:
+    """Raises NotEvaluated."""
+    from steelyard.kube.cel.problems import CompileError, CostExceeded, EvaluationError
+
+    problems: list[str] = []
+    for _, expression in conditions:
+        try:
+            if _compiled(expression)(obj, old, request) is False:
+                return False
+        except (EvaluationError, CostExceeded, CompileError) as error:
+            problems.append(f"expression '{expression}' resulted in error: {error}")
+    if problems:
+        raise NotEvaluated(problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]")
+    return True
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(expression: str) -> Program:
+    from steelyard.kube.cel import program, types
+
+    return program.compile_(expression, {"object": types.DYN, "oldObject": types.DYN, "request": types.DYN})
+
+
+def validate(conditions: Sequence[Object], place: str) -> Iterable[Cause]:
+    if len(conditions) > _MOST:
+        yield fields.too_many(place, len(conditions), _MOST)
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        each = f"{place}[{index}]"
+        expression, name = str(condition.get("expression") or "").strip(), str(condition.get("name") or "")
+        if not expression:
+            yield fields.required(f"{each}.expression")
+        else:
+            yield from _validate_expression(expression, f"{each}.expression")
+        if not name:
+            yield fields.required(f"{each}.name")
+        for text in names.qualified_name(name) if name else ():
+            yield fields.invalid(f"{each}.name", name, text)
+        if name and name in seen:
+            yield fields.duplicate(f"{each}.name", name)
+        seen.add(name)
+
+
+def _validate_expression(expression: str, place: str) -> Iterable[Cause]:
+    from steelyard.kube.cel.problems import CompileError
+
+    try:
+        type_ = _compiled(expression).type
+    except CompileError as error:
+        yield fields.invalid(place, expression, f"compilation failed: {error}")
+        return
+    if type_.kind not in ("bool", "dyn"):
+        yield fields.invalid(place, expression, f"must evaluate to bool but got {type_}")
+
+
+def refusal(group_resource: str, name: str, problem: str) -> errors.Forbidden:
+    kind, _, group = group_resource.partition(".")
+    message = f"{group_resource} {fields.quote(name)} is forbidden: {problem}"
+    return errors.Forbidden(message, kind=kind, group=group, name=name)
+
+
+def of(hook: Object) -> list[Object]:
+    return [objects.mapping(each) for each in objects.sequence(hook.get("matchConditions"))]
