@@ -15,7 +15,18 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES
 from steelyard.kube.server import background
 from steelyard.kube.store.store import Store
-from tests.kube.server.bench import CLUSTER_PARTS, PARTS, WIDGETS, Bench, decoded, eventually, make, owned_by, widget
+from tests.kube.server.bench import (
+    CLUSTER_PARTS,
+    PARTS,
+    WIDGETS,
+    Bench,
+    decoded,
+    eventually,
+    make,
+    owned_by,
+    take,
+    widget,
+)
 
 HOLD = "example.com/hold"
 
@@ -275,3 +286,15 @@ async def test_a_collection_is_deleted_in_one_namespace_only(bench: Bench) -> No
     with pytest.raises(errors.MethodNotAllowed):
         await bench.call("deletecollection", WIDGETS, namespace="")
     assert await bench.names(WIDGETS) == ["a"]
+
+
+async def test_watchers_of_a_removal_see_the_last_stored_state(bench: Bench) -> None:
+    await bench.create(WIDGETS, widget("a", finalizers=[HOLD]))
+    marked = await bench.delete(WIDGETS, "a")
+    stream = await bench.watch(WIDGETS, resourceVersion=objects.resource_version(marked))
+    answered = await bench.patch(WIDGETS, "a", {"metadata": {"finalizers": None}})
+    assert objects.finalizers(answered) == []
+    assert objects.resource_version(answered) == objects.resource_version(marked), "it was never stored"
+    (event,) = await take(stream, 1)
+    assert (event.type, objects.finalizers(event.object)) == ("DELETED", [HOLD])
+    stream.close()

@@ -167,10 +167,18 @@ def without_finalizer(core: Core, record: Record, finalizer: str) -> asyncio.Fut
 
 
 def replace(core: Core, record: Record, obj: Object) -> asyncio.Future[Record]:
-    """Writes the object's next state; one that is being deleted and no longer held is removed instead."""
-    if objects.is_being_deleted(obj) and not is_held(obj):
-        return core.drop(record.key, obj, expect=record.revision)
+    """Writes the object's next state; one that is being deleted and no longer held is removed instead.
+
+    Watchers of the removal see the last state that was stored, not the one that would have been.
+    """
+    if is_over(obj):
+        return core.drop(record.key, record.object, expect=record.revision)
     return core.put(record.key, obj, expect=record.revision)
+
+
+def is_over(obj: Object) -> bool:
+    """Whether writing this state removes the object."""
+    return objects.is_being_deleted(obj) and not is_held(obj)
 
 
 def is_held(obj: Object) -> bool:

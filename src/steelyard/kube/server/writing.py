@@ -174,6 +174,10 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
         core.check_newest(record)
         _check_claims(finish, obj)
     written = await durable(deleting.replace(core, record, state))
+    if deleting.is_over(state):
+        # The client asked for this state, so it gets it, though it was never stored and has no revision of its own.
+        unstored = {**obj, "metadata": {**objects.metadata(obj), "resourceVersion": str(record.revision)}}
+        return _reply(core, served, unstored, call, draft)
     return _reply(core, served, await shown(core, served, written), call, draft)
 
 
