@@ -224,7 +224,8 @@ class _Checker:
             listed = f"{shown[0]}.({', '.join(shown[1:])})" if is_member else f"({', '.join(shown)})"
             return self._problem(node, f"found no matching overload for '{node.function}' applied to '{listed}'")
         self.overloads[id(node)] = tuple(matching)
-        return result
+        keeps_kind = node.function == "_+_" and arguments[0].kind == "list" and arguments[0].list_kind != "atomic"
+        return arguments[0] if keeps_kind else result
 
     def _instance(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
         """The overload with variables of its own, told apart from those of other calls."""

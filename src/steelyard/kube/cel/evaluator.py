@@ -72,11 +72,10 @@ class _Evaluator:
         if type_.kind == "object":
             field = type_.fields[node.field]
             if node.is_test:
-                name = field.name
-                return lambda frame: name in operand(frame)
-            take = _of_object(operand, field)
+                return _tested(operand, field)
+            take = _of_object(operand, field, node.field)
             if node.is_optional:
-                return _maybe(operand, field.name, take)
+                return _maybe(_tested(operand, field), take)
             if isinstance(node.operand, Identifier):
                 return _of_variable(self._places[node.operand.name], field, take)
             return take
@@ -95,12 +94,12 @@ class _Evaluator:
         field = inner.fields.get(node.field) if inner.kind == "object" else None
         key = field.name if field is not None else node.field
         holder: Run = operator.itemgetter(0)
-        take = _of_object(holder, field) if field is not None else _of_map(holder, key)
+        take = _of_object(holder, field, key) if field is not None else _of_map(holder, key)
         is_test = node.is_test
 
         def run(frame: Frame) -> Any:
             optional = operand(frame)
-            is_present = optional is not values.NONE and key in loops.mapping(optional.value)
+            is_present = optional is not values.NONE and loops.mapping(optional.value).get(key) is not None
             if is_test:
                 return is_present
             return values.Optional(take([optional.value])) if is_present else values.NONE
@@ -227,19 +226,15 @@ def _constant(value: Any) -> Run:
     return lambda frame: value
 
 
-def _of_object(operand: Run, field: Field) -> Run:
-    """A field's value. An absent one is an error that rules avoid with `has`."""
-    name, convert, is_nullable = field.name, field.type.convert, field.is_nullable
+def _of_object(operand: Run, field: Field, shown: str) -> Run:
+    """A field's value. A field that is absent or null is an error that rules avoid with `has`."""
+    name, convert = field.name, field.type.convert
 
     def run(frame: Frame) -> Any:
-        try:
-            value = operand(frame)[name]
-        except (KeyError, TypeError):
-            raise EvaluationError(f"no such key: {name}") from None
+        found = operand(frame)
+        value = found.get(name) if found.__class__ is dict else None
         if value is None:
-            if is_nullable:
-                return None
-            raise EvaluationError("invalid data, got null for schema with nullable=false")
+            raise EvaluationError(f"no such key: {shown}")
         return value if convert is None else convert(value)
 
     return run
@@ -261,8 +256,13 @@ def _of_variable(place: int, field: Field, general: Run) -> Run:
     return run
 
 
-def _maybe(operand: Run, name: str, take: Run) -> Run:
-    return lambda frame: values.Optional(take(frame)) if name in operand(frame) else values.NONE
+def _tested(operand: Run, field: Field) -> Run:
+    name = field.name
+    return lambda frame: operand(frame).get(name) is not None
+
+
+def _maybe(is_there: Run, take: Run) -> Run:
+    return lambda frame: values.Optional(take(frame)) if is_there(frame) else values.NONE
 
 
 def _of_map(operand: Run, key: str) -> Run:

@@ -42,7 +42,6 @@ class Field:
 
     name: str
     type: Type
-    is_nullable: bool = False
 
 
 DYN: Final = Type("dyn")

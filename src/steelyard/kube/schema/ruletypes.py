@@ -81,7 +81,7 @@ def _object(schema: Schema, *, is_resource: bool, name: str) -> Type | None:
             continue
         type_ = type_of(child, is_resource=child.embedded_resource, name=f"{name}.{escaped}")
         if type_ is not None:
-            fields[escaped] = Field(key, type_, child.nullable)
+            fields[escaped] = Field(key, type_)
     return Type("object", name=name, fields=fields)
 
 
