@@ -37,6 +37,7 @@ from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server import authn, http, tls
 from steelyard.kube.server.access import tokens
 from steelyard.kube.server.api import Api
+from steelyard.kube.server.audit import AuditLog
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.endpoints import Check
 from steelyard.kube.server.hosting import Hosting
@@ -238,6 +239,7 @@ async def _listen(
             authorizer=api.access.rbac,
             checks=checks,
             operations=operations,
+            audit=_audit_log(stack, options),
         )
     except OSError as error:
         raise CannotStart(
@@ -249,6 +251,15 @@ async def _listen(
     api.access.address = url
     credentials.write_kubeconfig(options.data_dir, url, authority.certificate, token)
     return url
+
+
+def _audit_log(stack: contextlib.AsyncExitStack, options: Options) -> AuditLog | None:
+    wanted = options.platform.audit
+    if not wanted.enabled:
+        return None
+    log = AuditLog(options.data_dir.audit_log, max_bytes=wanted.max_megabytes * 1_000_000, keep=wanted.keep)
+    stack.push_async_callback(log.close)
+    return log
 
 
 async def _first(task: asyncio.Task[None], event: asyncio.Event) -> None:

@@ -7,6 +7,7 @@
   kubeconfig                mode 0600: the administrator's
   steelyard.pid             held (flock) by the running platform; its process id and address
   steelyard.log             what a detached platform writes
+  audit.log                 who did what: one line per request; older ones are audit.log.1, ...
   restoring                 there while a restore puts files in place: no platform starts then
   replaced-<time>-<x>/      what was there before a restore
 """
@@ -72,6 +73,10 @@ class DataDir:
     @property
     def log_file(self) -> Path:
         return self.root / "steelyard.log"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.root / "audit.log"
 
     @property
     def restoring(self) -> Path:

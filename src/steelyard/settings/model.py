@@ -213,6 +213,19 @@ class Simulated(SettingsModel):
     delete_seconds: Seconds = Field(default=0.1, description="Seconds that switching a machine off takes.")
 
 
+class Audit(SettingsModel):
+    """The audit log, audit.log in the data directory: who did what, one line of JSON per request, never a body. For the
+    platform's API; simulated clusters keep none."""
+
+    enabled: bool = Field(default=True, description="Whether requests are logged.")
+    max_megabytes: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        default=100, description="Size in MB at which a new file is begun; a hundred thousand requests take some 80 MB."
+    )
+    keep: Annotated[int, Field(ge=0, le=1000)] = Field(
+        default=5, description="Older files that are kept, as audit.log.1 and so on, the newest first."
+    )
+
+
 class Platform(SettingsModel):
     domain: Domain = Field(
         default="steelyard.dev",
@@ -230,6 +243,7 @@ class Platform(SettingsModel):
     )
     integrations: Integrations = Field(default=Integrations(), description="Programs to work together with.")
     simulated: Simulated = Field(default=Simulated(), description="How simulated machines behave.")
+    audit: Audit = Field(default=Audit(), description="The log of requests.")
 
     def ingress_domain(self, name: EnvironmentName) -> str:
         """`dev.steelyard.dev`; for production the platform's domain itself, unless the file says otherwise."""

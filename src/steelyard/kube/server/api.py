@@ -82,7 +82,10 @@ class Api:
             reply = await self._dispatch(served, call)
         except StoreError as error:
             raise unavailable(error) from error
-        except RecursionError:
+        except (RecursionError, TypeError) as error:
+            # A patch can make an object deeper than any body may be; the encoder then gives up with a TypeError.
+            if isinstance(error, TypeError) and "ecursion limit" not in str(error):
+                raise
             raise errors.BadRequest("the request is nested too deeply") from None
         if served.deprecation:
             reply.warnings = (*reply.warnings, served.deprecation)

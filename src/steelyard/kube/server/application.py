@@ -15,16 +15,19 @@ from typing import Any, Final, Protocol
 import orjson
 
 from steelyard.kube import errors
-from steelyard.kube.server import answers, authn, authz, bodies, negotiation, operations, routing
+from steelyard.kube.server import answers, audit, authn, authz, bodies, negotiation, operations, routing
 from steelyard.kube.server.access import impersonation
 from steelyard.kube.server.answers import Answer
+from steelyard.kube.server.audit import AuditLog
 from steelyard.kube.server.authn import Authenticator
 from steelyard.kube.server.authz import Authorizer
 from steelyard.kube.server.call import Call, Reply, User
 from steelyard.kube.server.endpoints import Endpoints
+from steelyard.kube.server.limits import InFlight
 from steelyard.kube.server.metrics import Labels, RequestMetrics
 from steelyard.kube.server.operations import Operation, Operations
 from steelyard.kube.server.protocol import CONNECTION, CYCLE, Connection, RequestResponseCycle
+from steelyard.kube.server.routing import Route
 
 logger = logging.getLogger(__name__)
 
@@ -79,6 +82,8 @@ class Application:
         endpoints: Endpoints,
         metrics: RequestMetrics,
         offered: Operations,
+        in_flight: InFlight,
+        audit: AuditLog | None,
     ) -> None:
         self._backend = backend
         self._authenticator = authenticator
@@ -86,19 +91,29 @@ class Application:
         self._endpoints = endpoints
         self._metrics = metrics
         self._operations = offered
+        self._in_flight = in_flight
+        self._audit = audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive, send)
         started = time.perf_counter()
         labels: Labels = (request.method, "", "", "")
+        is_counted = False
+        failure = ""
         try:
             user = self._authenticate(request)
+            request.acting = user
             options = routing.query(request.query_string)
             route = routing.route(request.method, request.path, options)
+            request.route = route
+            if route is None or route.verb != "watch":
+                self._in_flight.enter(request.method, user)
+                is_counted = True
             operation = self._operations.get(request.path) if route is None else None
             if operation is not None:
                 answer = await request.perform(operation, user, options)
                 if answer is None:
+                    self._log(request, 200)
                     return
             elif route is None:
                 answer = self._path(request, user, options)
@@ -115,12 +130,14 @@ class Application:
                     options,
                 )
                 authz.authorize_call(self._authorizer, call)
+                request.decision = "allow"
                 accepted = negotiation.accepted(request.header(b"accept"))
                 call.representation = accepted.representation
                 if route.verb == "watch":
                     stream = await self._backend.watch(call)
                     await _stream(request, stream)
                     self._metrics.count(("WATCH", *_resource(call)), 200)
+                    self._log(request, 200)
                     return
                 if route.verb in _BODY_VERBS:
                     await _read_body(request, call, options)
@@ -132,15 +149,27 @@ class Application:
         except Exception as error:
             if not isinstance(error, errors.ApiError):
                 logger.exception("request failed", extra={"method": request.method, "path": request.path})
+            if isinstance(error, errors.Forbidden) and not request.decision:
+                request.decision = "forbid"
+            failure = error.reason if isinstance(error, errors.ApiError) else "InternalError"
             answer = answers.of_error(error)
+        finally:
+            if is_counted:
+                self._in_flight.leave(request.method)
         await request.answer(answer)
+        self._log(request, answer.code, failure)
         self._metrics.record(labels, answer.code, time.perf_counter() - started)
+
+    def _log(self, request: Request, code: int, failure: str = "") -> None:
+        if self._audit is not None:
+            self._audit.record(request.entry(code, failure))
 
     def _authenticate(self, request: Request) -> User:
         user = request.connection.certificate_user()
         if user is None:
             token = authn.bearer_token(request.header(b"authorization"))
             user = self._authenticator.token(token) if token else authn.ANONYMOUS
+        request.authenticated = user
         if request.impersonates:
             user = impersonation.acting_user(self._authorizer, user, request.headers)
         return user
@@ -149,6 +178,7 @@ class Application:
         """A path that names no resource: health and such, discovery, OpenAPI."""
         method, path = request.method, request.path
         authz.authorize_path(self._authorizer, user, method, path)
+        request.decision = "allow"
         answer = self._endpoints.answer(method, path, options)
         if answer is not None:
             return answer
@@ -167,7 +197,10 @@ class Application:
 class Request:
     """The parts of an ASGI scope that are used, and the two ways to answer."""
 
-    __slots__ = ("_cycle", "_headers", "_receive", "connection", "headers", "method", "path", "query_string", "send")
+    __slots__ = (
+        "_cycle", "_headers", "_receive", "acting", "authenticated", "connection", "decision", "headers", "method",
+        "path", "query_string", "received", "route", "send", "source",
+    )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
@@ -177,6 +210,14 @@ class Request:
         self._cycle: RequestResponseCycle = scope["state"][CYCLE]
         self.send = send
         self._receive = receive
+        self.received = time.time()
+        self.source: str = scope["client"][0] if scope["client"] else ""
+        self.authenticated: User | None = None
+        """Whom the credentials name."""
+        self.acting: User | None = None
+        """Whose rights count: the same, unless somebody else is impersonated."""
+        self.route: Route | None = None
+        self.decision = ""
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.headers = headers
         self._headers = dict(headers)
@@ -209,7 +250,25 @@ class Request:
     async def perform(self, operation: Operation, user: User, options: dict[str, str]) -> Answer | None:
         """None if the operation has sent its answer itself."""
         operations.authorize(operation, user, self.method, self.path)
+        self.decision = "allow"
         return await operations.perform(operation, options, self.connection, self._cycle)
+
+    def entry(self, code: int, failure: str) -> audit.Entry:
+        return audit.Entry(
+            self.method,
+            self.path,
+            self.query_string,
+            self.authenticated,
+            self.acting if self.acting is not self.authenticated else None,
+            self.source,
+            self.header(b"user-agent"),
+            self.route,
+            self.decision,
+            code,
+            failure,
+            self.received,
+            time.time(),
+        )
 
     async def answer(self, answer: Answer) -> None:
         answer = await answers.compressed(answer, self.header(b"accept-encoding"))

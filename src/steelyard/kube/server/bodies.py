@@ -7,6 +7,7 @@ against a budget, so that a few lines cannot stand for gigabytes.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
@@ -25,7 +26,9 @@ _PATCH_TYPES: Final[dict[str, PatchType]] = {
 }
 _OBJECT_TYPES: Final = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 _MAX_YAML_NODES: Final = 200_000
-_MAX_YAML_DEPTH: Final = 200
+MAX_DEPTH: Final = 128
+"""Objects and lists inside one another: more than any kind has, and far from where Python or the encoder give up."""
+_ENCODER_DEPTH: Final = 254
 
 
 def decode(verb: Verb, content_type: str, body: bytes) -> tuple[Any, PatchType]:
@@ -59,20 +62,27 @@ def _json(body: bytes) -> Any:
     if not body:
         raise errors.BadRequest("the body of the request is empty")
     try:
-        return orjson.loads(body)
+        value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise errors.BadRequest(f"the body of the request is not valid JSON: {error}") from None
+    _check_depth(body, value)
+    return value
 
 
 def _yaml(body: bytes) -> Any:
     if body[:1] == b"{":
         # Go clients label JSON as YAML, and orjson is a hundred times faster.
         try:
-            return orjson.loads(body)
+            value = orjson.loads(body)
         except orjson.JSONDecodeError:
             pass
+        else:
+            _check_depth(body, value)
+            return value
     try:
-        document: Any = yaml.load(body.decode("utf-8"), Loader=_Loader)  # noqa: S506 - derived from the safe loader
+        text = body.decode("utf-8")
+        _check_yaml_depth(text)
+        document: Any = yaml.load(text, Loader=_Loader)  # noqa: S506 - derived from the safe loader
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         reason = str(error).replace("\n", " ")
         raise errors.BadRequest(f"the body of the request is not valid YAML: {reason}") from None
@@ -82,7 +92,64 @@ def _yaml(body: bytes) -> Any:
 def _protobuf(body: bytes) -> Any:
     from steelyard.kube.builtin import protobuf
 
-    return protobuf.decode(body)
+    try:
+        value = protobuf.decode(body)
+    except RecursionError:
+        raise too_deep() from None
+    _encode_within_depth(value)
+    return value
+
+
+def _check_yaml_depth(text: str) -> None:
+    """Before it is loaded: the loader calls itself for each level in C, and would take the process with it."""
+    if sum(map(text.count, "{[:-?")) <= MAX_DEPTH:
+        return
+    depth = 0
+    events = cast("Iterable[yaml.Event]", cast(Any, yaml).parse(text, Loader=_Loader))
+    for event in events:
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise too_deep()
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _check_depth(body: bytes, value: Any) -> None:
+    """Most bodies have too few brackets to be deep."""
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH:
+        _encode_within_depth(value)
+
+
+def _encode_within_depth(value: Any) -> None:
+    """Lets the encoder, which gives up at a depth of its own, look at the value from as far up as the limits differ.
+
+    Walking through the value in Python would take longer than decoding it.
+    """
+    _INNERMOST[0] = value
+    try:
+        orjson.dumps(_SURROUNDED)
+    except TypeError as error:
+        if "ecursion" in str(error):
+            raise too_deep() from None
+    finally:
+        _INNERMOST[0] = None
+
+
+def _surroundings(levels: int) -> tuple[list[Any], list[Any]]:
+    """Lists inside one another: the outermost and the innermost."""
+    innermost: list[Any] = [None]
+    outermost: list[Any] = innermost
+    for _ in range(levels - 1):
+        outermost = [outermost]
+    return outermost, innermost
+
+
+_SURROUNDED, _INNERMOST = _surroundings(_ENCODER_DEPTH - MAX_DEPTH)
+
+
+def too_deep() -> errors.BadRequest:
+    return errors.BadRequest(f"the body of the request is nested too deeply: limit is {MAX_DEPTH} levels")
 
 
 def _unsupported(types: tuple[str, ...]) -> errors.UnsupportedMediaType:
@@ -117,7 +184,7 @@ class _Expansion:
 
     def expand(self, value: Any, depth: int) -> Any:
         self._budget -= 1
-        if self._budget < 0 or depth > _MAX_YAML_DEPTH:
+        if self._budget < 0 or depth > MAX_DEPTH:
             raise errors.BadRequest(
                 "the body of the request is not valid YAML: it is too large or too deep once expanded"
             )

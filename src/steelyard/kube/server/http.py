@@ -16,9 +16,11 @@ from uvicorn.server import ServerState
 from steelyard.kube.server import metrics as request_metrics
 from steelyard.kube.server.access import defaults
 from steelyard.kube.server.application import Application, Backend
+from steelyard.kube.server.audit import AuditLog
 from steelyard.kube.server.authn import Authenticator, TokensAndCertificates
 from steelyard.kube.server.authz import Authorizer
 from steelyard.kube.server.endpoints import Check, Endpoints
+from steelyard.kube.server.limits import InFlight, Limits
 from steelyard.kube.server.metrics import RequestMetrics
 from steelyard.kube.server.operations import Operations
 from steelyard.kube.server.protocol import Buffered, Connection, read_buffer
@@ -44,8 +46,10 @@ async def listen(
     checks: Mapping[str, Check] | None = None,
     metrics: RequestMetrics | None = None,
     operations: Operations | None = None,
+    limits: Limits | None = None,
+    audit: AuditLog | None = None,
 ) -> Listener:
-    """Serves the API until the listener is closed. Port 0 takes a free one.
+    """Serves the API until the listener is closed. Port 0 takes a free one. `audit` gets a line per request.
 
     `version` is what `/version` says; `checks` add to `/healthz`, `/livez` and `/readyz`; `operations` are paths for
     administrators only. Without `tls` it speaks plain
@@ -54,7 +58,10 @@ async def listen(
     metrics = metrics or request_metrics.DEFAULT
     authenticator = authenticator or TokensAndCertificates()
     endpoints = Endpoints(version, checks or {}, metrics)
-    app = Application(api, authenticator, authorizer or defaults.policy(), endpoints, metrics, operations or {})
+    in_flight = InFlight(limits or Limits())
+    app = Application(
+        api, authenticator, authorizer or defaults.policy(), endpoints, metrics, operations or {}, in_flight, audit
+    )
     state = ServerState()
     buffer = read_buffer()
     server = await asyncio.get_running_loop().create_server(
