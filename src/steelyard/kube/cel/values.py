@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from steelyard.kube.cel.problems import EvaluationError
@@ -36,9 +36,10 @@ class Duration:
 @functools.total_ordering
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """Nanoseconds since 1970."""
+    """Nanoseconds since 1970; the offset (in seconds) it was written with only counts where it is written again."""
 
     nanoseconds: int
+    offset: int = field(default=0, compare=False)
 
     def __lt__(self, other: Timestamp) -> bool:
         return self.nanoseconds < other.nanoseconds

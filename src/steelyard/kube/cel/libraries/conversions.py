@@ -62,16 +62,17 @@ def _uint_of_double(number: float) -> UInt:
 
 
 def text_of_double(number: float) -> str:
-    """The shortest text that reads back as the number; an exponent below 1e-4 and from 1e21 on."""
+    """The shortest text that reads back as the number; an exponent below 1e-4 and from 1e6 on."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
         return "+Inf" if number > 0 else "-Inf"
-    digits, _, exponent = f"{number!r}".partition("e")
-    size = int(exponent) if exponent else math.floor(math.log10(abs(number))) if number else 0
-    if -4 <= size < 21:
-        return plain_text_of_double(number)
-    return f"{digits.removesuffix('.0')}e{'-' if size < 0 else '+'}{abs(size):02d}"
+    plain = plain_text_of_double(number)
+    if not number or 1e-4 <= abs(number) < 1e6:
+        return plain
+    places = len(plain.replace("-", "").replace(".", "").strip("0")) - 1
+    digits, _, exponent = f"{number:.{places}e}".partition("e")
+    return f"{digits}e{exponent}"
 
 
 def plain_text_of_double(number: float) -> str:

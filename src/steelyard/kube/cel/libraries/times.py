@@ -70,13 +70,15 @@ def parse_timestamp(text: str) -> Timestamp | None:
     except ValueError:
         return None
     seconds = int((moment - _EPOCH).total_seconds())
+    offset = 0
     if match[8]:
         if int(match[9]) > 23 or int(match[10]) > 59:
             return None
         offset = int(match[9]) * 3600 + int(match[10]) * 60
-        seconds -= offset if match[8] == "+" else -offset
+        offset = offset if match[8] == "+" else -offset
+        seconds -= offset
     fraction = (match[7] or "")[:9].ljust(9, "0")
-    return Timestamp(seconds * _SECOND + int(fraction))
+    return Timestamp(seconds * _SECOND + int(fraction), offset)
 
 
 def timestamp_of_format(text: str) -> Timestamp:
@@ -96,9 +98,14 @@ def text_of_duration(duration: Duration) -> str:
 
 def text_of_timestamp(timestamp: Timestamp) -> str:
     seconds, rest = divmod(timestamp.nanoseconds, _SECOND)
-    moment = _EPOCH + datetime.timedelta(seconds=seconds)
+    moment = _EPOCH + datetime.timedelta(seconds=seconds + timestamp.offset)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
-    return f"{moment:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + f"{fraction}Z"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}".rjust(19, "0") + f"{fraction}{_zone_text(timestamp.offset)}"
+
+
+def _zone_text(offset: int) -> str:
+    hours, minutes = divmod(abs(offset) // 60, 60)
+    return f"{'-' if offset < 0 else '+'}{hours:02d}:{minutes:02d}" if offset else "Z"
 
 
 def _duration(text: str) -> Duration:
