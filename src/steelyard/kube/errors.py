@@ -32,6 +32,8 @@ class ApiError(Exception):
 
     code: ClassVar[int] = 500
     reason: ClassVar[str] = "InternalError"
+    has_details: ClassVar[bool] = False
+    """Whether the Status has details even if they say nothing, as upstream's has for some reasons."""
 
     def __init__(
         self,
@@ -80,7 +82,7 @@ class ApiError(Exception):
             "message": self.message,
             "reason": self.reason,
         }
-        if details:
+        if details or self.has_details:
             status["details"] = details
         status["code"] = self.code
         return status
@@ -95,15 +97,19 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    code, reason = 403, "Forbidden"
+    code, reason, has_details = 403, "Forbidden", True
 
 
 class NotFound(ApiError):
-    code, reason = 404, "NotFound"
+    code, reason, has_details = 404, "NotFound", True
+
+
+class NoSuchPath(NotFound):
+    """Nothing is served there, so there is no Status either: over HTTP the answer is plain text, as upstream's."""
 
 
 class MethodNotAllowed(ApiError):
-    code, reason = 405, "MethodNotAllowed"
+    code, reason, has_details = 405, "MethodNotAllowed", True
 
 
 class NotAcceptable(ApiError):

@@ -123,9 +123,7 @@ async def test_head_is_get_without_the_body(site: Site) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "body", "headers", "code", "reason"),
     [
-        pytest.param("GET", "/nothing/here", None, {}, 404, "NotFound", id="unknown path"),
-        pytest.param("GET", "/apis/none.io/v1/things", None, {}, 404, "NotFound", id="unknown group"),
-        pytest.param("GET", "/apis/none.io/v1", None, {}, 404, "NotFound", id="unknown group's discovery"),
+        pytest.param("GET", "/api/v1/things", None, {}, 404, "NotFound", id="unknown resource"),
         pytest.param("PUT", CONFIG_MAPS, b"{}", {}, 405, "MethodNotAllowed", id="method on a collection"),
         pytest.param("POST", "/healthz", None, {}, 405, "MethodNotAllowed", id="method on health"),
         pytest.param("POST", CONFIG_MAPS, b"{", {}, 400, "BadRequest", id="malformed JSON"),
@@ -148,6 +146,13 @@ async def test_whatever_is_wrong_is_answered_with_a_status(
     assert (answer.code, status["code"], status["reason"]) == (code, code, reason)
     assert status["kind"] == "Status"
     assert status["message"]
+
+
+@pytest.mark.parametrize("path", ["/nothing/here", "/apis/none.io/v1/things", "/apis/none.io/v1"])
+async def test_where_nothing_is_served_the_answer_is_plain_text(site: Site, path: str) -> None:
+    answer = await site.request("GET", path)
+    assert (answer.code, answer.body) == (404, b"404 page not found\n")
+    assert answer.headers["Content-Type"].startswith("text/plain")
 
 
 async def test_a_body_of_unknown_length_is_cut_off_at_the_limit(site: Site) -> None:

@@ -50,6 +50,8 @@ def of_reply(reply: Reply, format_: Format, *, pretty: bool = False) -> Answer:
 
 def of_error(error: Exception) -> Answer:
     """One that is no ApiError is answered as an internal error; logging it is the caller's business."""
+    if isinstance(error, errors.NoSuchPath):
+        return text(404, "404 page not found\n")
     status = errors.of(error)
     headers: list[tuple[bytes, bytes]] = []
     if isinstance(error, errors.ApiError) and error.retry_after:

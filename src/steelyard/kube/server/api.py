@@ -25,7 +25,7 @@ from steelyard.kube.server.discovery import Discovery
 from steelyard.kube.server.garbage import Garbage
 from steelyard.kube.server.namespaces import SYSTEM, Namespaces
 from steelyard.kube.server.openapi import OpenApi
-from steelyard.kube.server.registry import Registry, Served
+from steelyard.kube.server.registry import Registry, Served, builtin
 from steelyard.kube.server.watching import WatchStream
 from steelyard.kube.store.errors import StoreError
 from steelyard.kube.store.store import Store
@@ -103,7 +103,7 @@ class Api:
         if served is None or (
             bool(call.namespace) != served.resource.namespaced and (bool(call.namespace) or bool(call.name))
         ):
-            raise errors.NotFound("the server could not find the requested resource")
+            raise _not_served(call)
         return served
 
     async def _dispatch(self, served: Served, call: Call) -> Reply:
@@ -157,7 +157,7 @@ class Api:
             await self.access.prepare(call)
         served = self._find(call)
         if call.subresource:
-            raise errors.NotFound("the server could not find the requested resource")
+            raise _not_served(call)
         _check_verb(served, call)
         try:
             return WatchStream(self._core, served, call)
@@ -185,6 +185,16 @@ def _check_verb(served: Served, call: Call) -> None:
 
 
 def _not_allowed(served: Served, verb: str) -> errors.MethodNotAllowed:
+    if not served.custom:
+        return errors.MethodNotAllowed("the server does not allow this method on the requested resource")
     resource = served.resource
-    message = f"the server does not allow this method on the requested resource: {verb} of {served.group_resource}"
+    message = f'{verb} is not supported on resources of kind "{served.group_resource}"'
     return errors.MethodNotAllowed(message, kind=resource.plural, group=resource.group)
+
+
+def _not_served(call: Call) -> errors.NotFound:
+    """A resource of one of Kubernetes' own groups is told apart from a group that is not there at all."""
+    message = "the server could not find the requested resource"
+    if any((group, version) == (call.group, call.version) for group, version, _ in builtin()):
+        return errors.NotFound(message)
+    return errors.NoSuchPath(message)

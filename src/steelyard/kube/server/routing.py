@@ -110,5 +110,5 @@ def query(text: bytes) -> dict[str, str]:
     return options
 
 
-def not_found() -> errors.NotFound:
-    return errors.NotFound("the server could not find the requested resource")
+def not_found() -> errors.NoSuchPath:
+    return errors.NoSuchPath("the server could not find the requested resource")
