@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from steelyard.kube import errors, objects
@@ -261,6 +261,7 @@ _SPECS: Final[st.SearchStrategy[Object]] = st.fixed_dictionaries(
 )
 
 
+@example([("a", {"values": {"k": {"k": None}}}), ("a", {"values": {"k": None}})])
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "u"]), _SPECS), min_size=1, max_size=5))
 def test_applying_twice_is_applying_once(steps: list[tuple[str, Object]]) -> None:
     live: Object | None = None

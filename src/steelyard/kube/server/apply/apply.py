@@ -71,7 +71,8 @@ def apply(
         everything = fields
         for entry in others.values():
             everything = fieldset.union(everything, entry.fields)
-        merged = removal.prune(kind, merged, last.fields, everything)
+        # Merged again, since a container that pruning left empty may be null in the configuration.
+        merged = typed.merge(kind, removal.prune(kind, merged, last.fields, everything), config)
 
     is_changed = merged is not before and (merged != before or not typed.same(merged, before))
     if is_changed and others:
