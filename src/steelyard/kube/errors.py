@@ -139,7 +139,7 @@ class UnsupportedMediaType(ApiError):
 
 
 class Invalid(ApiError):
-    code, reason = 422, "Invalid"
+    code, reason, has_details = 422, "Invalid", True
 
 
 class TooManyRequests(ApiError):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from steelyard.kube import errors, objects
+from steelyard.kube import errors, names, objects
 from steelyard.kube.objects import Object
 
 Operator = Literal["=", "!=", "in", "notin", "exists", "!", ">", "<"]
@@ -95,14 +95,14 @@ def parse_labels(text: str) -> LabelSelector:
     requirements: list[Requirement] = []
     position = 0
     while position < len(tokens):
-        requirement, position = _requirement(tokens, position, text)
+        requirement, position = _requirement(tokens, position)
         requirements.append(requirement)
         if position < len(tokens):
             if tokens[position] != ",":
-                raise _unparsable(text, f"found '{tokens[position]}', expected: ',' or 'end of string'")
+                raise errors.BadRequest(f"found '{tokens[position]}', expected: ',' or 'end of string'")
             position += 1
             if position == len(tokens):
-                raise _unparsable(text, "found '', expected: identifier after ','")
+                raise _unparsable("found '', expected: identifier after ','")
     return LabelSelector(tuple(requirements))
 
 
@@ -160,17 +160,17 @@ def _tokens(text: str) -> list[str]:
     while position < end:
         found = _TOKEN.match(text, position)
         if found is None:
-            raise _unparsable(text, f"unexpected {text[position:]!r}")
+            raise _unparsable(f"unexpected {text[position:]!r}")
         tokens.append(found[1])
         position = found.end()
     return tokens
 
 
-def _requirement(tokens: list[str], position: int, text: str) -> tuple[Requirement, int]:
+def _requirement(tokens: list[str], position: int) -> tuple[Requirement, int]:
     if tokens[position] == "!":
-        key = _key(tokens, position + 1, text)
+        key = _key(tokens, position + 1)
         return Requirement(key, "!"), position + 2
-    key = _key(tokens, position, text)
+    key = _key(tokens, position)
     position += 1
     if position == len(tokens) or tokens[position] == ",":
         return Requirement(key, "exists"), position
@@ -178,28 +178,29 @@ def _requirement(tokens: list[str], position: int, text: str) -> tuple[Requireme
     match operator:
         case "=" | "==" | "!=":
             value, position = _value(tokens, position + 1)
-            _check_value(value, text)
+            _check_value(value, key)
             return Requirement(key, "!=" if operator == "!=" else "=", frozenset({value})), position
         case ">" | "<":
             value, position = _value(tokens, position + 1)
             if not re.fullmatch(r"-?[0-9]{1,18}", value):
-                raise _unparsable(text, "for 'Gt', 'Lt' operators, the value must be an integer")
+                why = "for 'Gt', 'Lt' operators, the value must be an integer"
+                raise _unparsable(f'values[0]: Invalid value: "{value}": {why}')
             return Requirement(key, operator, frozenset({value})), position
         case "in" | "notin":
-            values, position = _set(tokens, position + 1, text)
+            values, position = _set(tokens, position + 1, key)
             return Requirement(key, operator, values), position
         case _:
-            raise _unparsable(text, f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+            raise _unparsable(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
 
 
-def _key(tokens: list[str], position: int, text: str) -> str:
+def _key(tokens: list[str], position: int) -> str:
     key = tokens[position] if position < len(tokens) else ""
     if not key or key in _SYMBOLS:
-        raise _unparsable(text, f"found '{key}', expected: identifier")
+        raise _unparsable(f"found '{key}', expected: identifier")
     prefix, slash, name = key.rpartition("/")
     prefix_is_valid = not slash or (len(prefix) <= 253 and _PREFIX.match(prefix))
     if not prefix_is_valid or len(name) > 63 or not _NAME.match(name):
-        raise _unparsable(text, f'"{key}" is not a valid label key')
+        raise _unparsable(f'"{key}" is not a valid label key')
     return key
 
 
@@ -210,31 +211,31 @@ def _value(tokens: list[str], position: int) -> tuple[str, int]:
     return "", position
 
 
-def _set(tokens: list[str], position: int, text: str) -> tuple[frozenset[str], int]:
+def _set(tokens: list[str], position: int, key: str) -> tuple[frozenset[str], int]:
     if position >= len(tokens) or tokens[position] != "(":
         found = tokens[position] if position < len(tokens) else ""
-        raise _unparsable(text, f"found '{found}', expected: '('")
+        raise _unparsable(f"found '{found}' expected: '('")
     values: set[str] = set()
     position += 1
     while True:
         value, position = _value(tokens, position)
-        _check_value(value, text)
+        _check_value(value, key, len(values))
         values.add(value)
         separator = tokens[position] if position < len(tokens) else ""
         position += 1
         if separator == ")":
             return frozenset(values), position
         if separator != ",":
-            raise _unparsable(text, f"found '{separator}', expected: ',' or ')'")
+            raise _unparsable(f"found '{separator}', expected: ',' or ')'")
 
 
-def _check_value(value: str, text: str) -> None:
-    if value and (len(value) > 63 or not _NAME.match(value)):
-        raise _unparsable(text, f'"{value}" is not a valid label value')
+def _check_value(value: str, key: str, place: int = 0) -> None:
+    for problem in names.label_value(value):
+        raise _unparsable(f'values[{place}][{key}]: Invalid value: "{value}": {problem}')
 
 
-def _unparsable(text: str, why: str) -> errors.BadRequest:
-    return errors.BadRequest(f"unable to parse requirement: {why} in {text!r}")
+def _unparsable(why: str) -> errors.BadRequest:
+    return errors.BadRequest(f"unable to parse requirement: {why}")
 
 
 def _split_unescaped(text: str) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import NAMESPACES, SECRETS, Resource
+from steelyard.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, Resource
 from tests.kube.server.bench import CLUSTER_PARTS, WIDGETS, Bench, decoded, make, widget
 
 
@@ -26,7 +26,7 @@ async def seven(bench: Bench) -> Bench:
 async def test_a_list_is_the_items_at_one_revision(seven: Bench) -> None:
     listed = await seven.list(WIDGETS)
     assert (listed["kind"], listed["apiVersion"]) == ("WidgetList", "example.com/v1")
-    assert listed["metadata"] == {"resourceVersion": str(seven.store.revision)}
+    assert listed["metadata"] == {"resourceVersion": str(seven.store.revision), "continue": ""}
     assert [objects.name(item) for item in listed["items"]] == [f"w{index}" for index in range(7)]
 
 
@@ -84,7 +84,7 @@ async def test_pages_show_one_revision(seven: Bench) -> None:
     assert second["metadata"]["remainingItemCount"] == 1
     third = await seven.list(WIDGETS, limit="3", **{"continue": second["metadata"]["continue"]})
     assert [objects.name(item) for item in third["items"]] == ["w6"]
-    assert "continue" not in third["metadata"]
+    assert not third["metadata"].get("continue")
 
 
 async def test_pages_of_selected_objects(seven: Bench) -> None:
@@ -193,3 +193,12 @@ async def test_answers_are_the_stored_bytes(bench: Bench) -> None:
     assert reply.record is not None
     assert reply.raw is reply.record.value
     assert decoded(reply) == orjson.loads(reply.record.value)
+
+
+async def test_items_of_built_in_kinds_do_not_repeat_their_type(bench: Bench) -> None:
+    await bench.create(CONFIG_MAPS, make(CONFIG_MAPS, "a"))
+    listed = await bench.list(CONFIG_MAPS)
+    assert (listed["kind"], listed["metadata"].keys()) == ("ConfigMapList", {"resourceVersion"})
+    assert listed["items"][0].keys() == {"metadata"}
+    single = await bench.get(CONFIG_MAPS, "a")
+    assert (single["kind"], single["apiVersion"]) == ("ConfigMap", "v1")

@@ -147,7 +147,9 @@ def start(core: Core, record: Record, wanted: DeleteOptions) -> asyncio.Future[R
         marked.pop("finalizers", None)
     if not metadata.get("deletionTimestamp"):
         marked["deletionTimestamp"] = core.timestamp()
-        marked["deletionGracePeriodSeconds"] = 0
+        if not _is_namespace(obj):
+            # Upstream marks namespaces in a way of their own, without a period of grace.
+            marked["deletionGracePeriodSeconds"] = 0
         if metadata.get("generation"):
             marked["generation"] = metadata["generation"] + 1
     changed = {**obj, "metadata": marked}

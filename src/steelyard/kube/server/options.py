@@ -137,9 +137,9 @@ def integer(options: Mapping[str, str], name: str) -> int:
     try:
         number = int(value)
     except ValueError:
-        raise errors.BadRequest(f'{name}: strconv.ParseInt: parsing "{value}": invalid syntax') from None
+        raise errors.BadRequest(f'strconv.ParseInt: parsing "{value}": invalid syntax') from None
     if not -(2**63) <= number < 2**63:
-        raise errors.BadRequest(f'{name}: strconv.ParseInt: parsing "{value}": value out of range')
+        raise errors.BadRequest(f'strconv.ParseInt: parsing "{value}": value out of range')
     return number
 
 
@@ -147,8 +147,11 @@ def revision(value: str) -> int:
     """A resourceVersion as a number; 0 where none is given."""
     if not value:
         return 0
-    if not (value.isascii() and value.isdigit()) or len(value) > 19:
-        raise errors.BadRequest(f'invalid resource version "{value}": must be a whole number')
+    is_number = value.isascii() and value.isdigit()
+    if not is_number or len(value) > 19:
+        why = "value out of range" if is_number else "invalid syntax"
+        problem = f'resourceVersion: Invalid value: "{value}": strconv.ParseUint: parsing "{value}": {why}'
+        raise errors.BadRequest(f"invalid resource version: {problem}")
     return int(value)
 
 

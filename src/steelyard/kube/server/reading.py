@@ -55,6 +55,8 @@ async def list_(core: Core, served: Served, call: Call) -> Reply:
     chosen = selection.of(call, served)
     records, more = await _records(core, served, call, page, chosen)
     metadata: Object = {"resourceVersion": str(page.revision)}
+    if served.custom and call.representation == "object":
+        metadata["continue"] = ""
     if more and records:
         last = records[-1].key
         metadata["continue"] = _token(page.revision, last.removeprefix(page.prefix), page.remaining - len(records))
@@ -64,7 +66,7 @@ async def list_(core: Core, served: Served, call: Call) -> Reply:
         opening = orjson.dumps(
             {"kind": served.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata}
         )[:-1]
-        items = b",".join([raw(record.value, served) for record in records])
+        items = b",".join([_item(record, served) for record in records])
         return Reply(200, raw=b'%b,"items":[%b]}' % (opening, items), records=records, metadata=metadata)
     items = [view(record, served) for record in records]
     if call.representation == "metadata":
@@ -73,11 +75,20 @@ async def list_(core: Core, served: Served, call: Call) -> Reply:
     return Reply(200, tables.render(served.columns, items, metadata, now=core.now(), include=include))
 
 
+def _item(record: Record, served: Served) -> bytes:
+    """An item of a list: those of built-in kinds do not repeat what the list says of them."""
+    value = raw(record.value, served)
+    if served.custom:
+        return value
+    named = b'%b"kind":"%b",' % (served.opening, served.resource.kind.encode())
+    return b"{" + value[len(named) :] if value.startswith(named) else value
+
+
 def not_older_than(core: Core, revision: int) -> None:
     current = core.store.revision
     if revision > current:
         raise errors.Timeout(
-            f"Too large resource version: {revision}, current: {current}",
+            f"Timeout: Too large resource version: {revision}, current: {current}",
             retry_after=1,
             causes=[Cause("", "ResourceVersionTooLarge", "Too large resource version")],
         )
@@ -118,7 +129,9 @@ def _page(core: Core, served: Served, call: Call) -> _Page:
     revision = parameters.revision(asked)
     if match and match not in {"Exact", "NotOlderThan"}:
         raise _invalid(
-            "resourceVersionMatch", f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
+            "resourceVersionMatch",
+            f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""',
+            "FieldValueNotSupported",
         )
     if match and not asked:
         raise _invalid(
@@ -186,5 +199,5 @@ def _parse_token(token: str) -> tuple[int, str, int]:
     return cast(int, revision), cast(str, start), cast(int, left)
 
 
-def _invalid(field: str, message: str) -> errors.Invalid:
-    return errors.invalid("meta.k8s.io", "ListOptions", "", [Cause(field, "FieldValueForbidden", message)])
+def _invalid(field: str, message: str, reason: str = "FieldValueForbidden") -> errors.Invalid:
+    return errors.invalid("meta.k8s.io", "ListOptions", "", [Cause(field, reason, message)])

@@ -54,8 +54,14 @@ def of(call: Call, served: Served) -> Selection:
         return _EVERYTHING
     for wanted in fields.requirements:
         if wanted.field not in _METADATA_FIELDS and wanted.field not in served.fields:
-            raise errors.BadRequest(f"field label not supported: {wanted.field}")
+            raise errors.BadRequest(_unknown(served, wanted.field))
     return Selection(labels, fields, served.fields, fields.exact("metadata.name"))
+
+
+def _unknown(served: Served, field: str) -> str:
+    if served.custom or served.fields:
+        return f"field label not supported: {field}"
+    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 def _text(value: Any) -> str:

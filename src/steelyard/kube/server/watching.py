@@ -174,7 +174,8 @@ class WatchStream:
         match = options.get("resourceVersionMatch", "")
         if send_initial is not None and match != "NotOlderThan":
             raise _invalid(
-                "resourceVersionMatch", "Forbidden: sendInitialEvents requires resourceVersionMatch=NotOlderThan"
+                "resourceVersionMatch",
+                "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
             )
         if match and send_initial is None:
             raise _invalid(
@@ -249,7 +250,7 @@ class WatchStream:
         return WatchItem("DELETED", served, obj=stamped, encode=encode)
 
     def _bookmark(self, revision: int, annotations: dict[str, str] | None) -> WatchItem:
-        metadata: Object = {"resourceVersion": str(revision), "creationTimestamp": None}
+        metadata: Object = {"resourceVersion": str(revision)}
         if annotations:
             metadata["annotations"] = annotations
         resource = self._served.resource

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from steelyard.kube import errors, objects
 from steelyard.kube.errors import Cause
@@ -33,6 +33,7 @@ from steelyard.kube.store.errors import Mismatch
 from steelyard.kube.store.record import Record
 
 _ATTEMPTS: Final = 8
+_OTHER_NAMESPACE: Final = "the namespace of the provided object does not match the namespace sent on the request"
 _OVERTAKEN: Final = 32
 """How often a write is decided anew before its client is told of the conflict."""
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
@@ -195,6 +196,7 @@ def _finish(core: Core, served: Served) -> drafts.Finish | None:
 
 
 async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -> Reply:
+    _check_applied_type(served, call.body)
     applied = drafts.decode(served, call.body, wanted)
     metadata: Object = applied.obj["metadata"]
     if metadata.get("managedFields"):
@@ -205,6 +207,9 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
     record = await shown(core, served, record) if record is not None else None
     if record is None and call.subresource:
         raise errors.not_found(served.group_resource, call.name)
+    if record is None:
+        # Upstream creates what is not there, whichever revision the applier believed it to have.
+        metadata.pop("resourceVersion", None)
     if record is None and metadata.get("uid"):
         message = f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
         raise errors.conflict(served.group_resource, call.name, message)
@@ -248,13 +253,11 @@ def _settle_namespace(served: Served, metadata: Object, namespace: str) -> None:
     given = metadata.get("namespace")
     if not served.resource.namespaced:
         if given:
-            raise errors.BadRequest(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
+            raise errors.BadRequest(_OTHER_NAMESPACE)
         metadata.pop("namespace", None)
         return
     if given and given != namespace:
-        raise errors.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+        raise errors.BadRequest(_OTHER_NAMESPACE)
     if not namespace:
         raise errors.BadRequest("an empty namespace may not be set during creation")
     metadata["namespace"] = namespace
@@ -279,6 +282,17 @@ def _check_namespace(core: Core, served: Served, metadata: Object) -> None:
         )
 
 
+def _check_applied_type(served: Served, body: Any) -> None:
+    """An applied object must say what it is: nothing is filled in from the path."""
+    if not isinstance(body, dict):
+        return
+    applied = objects.mapping(cast(Any, body))
+    api_version, kind = str(applied.get("apiVersion") or ""), str(applied.get("kind") or "")
+    if (api_version, kind) != (served.resource.api_version, served.resource.kind):
+        group_version = api_version if "/" in api_version else f"/{api_version}"
+        raise errors.BadRequest(f"invalid object type: {group_version}, Kind={kind}")
+
+
 def _check_identity(served: Served, obj: Object, call: Call) -> None:
     metadata: Object = obj["metadata"]
     name = metadata.get("name")
@@ -290,6 +304,8 @@ def _check_identity(served: Served, obj: Object, call: Call) -> None:
         raise errors.BadRequest(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
     namespace = metadata.get("namespace")
     if served.resource.namespaced and namespace and namespace != call.namespace:
+        if call.verb == "patch":
+            raise errors.BadRequest(_OTHER_NAMESPACE)
         raise errors.BadRequest(
             f"the namespace of the object ({namespace}) does not match the namespace on the request ({call.namespace})"
         )

@@ -54,7 +54,10 @@ def _decode(patch: Any) -> list[Object]:
 
 
 def _rejected(path: str, message: str) -> errors.Invalid:
-    return errors.Invalid(_REJECTED, causes=[errors.Cause(path, "FieldValueInvalid", message)])
+    """What and where is in a note for whoever debugs: the answer does not tell, as upstream's."""
+    error = errors.Invalid(_REJECTED)
+    error.add_note(f"{path}: {message}")
+    return error
 
 
 class _Target:
