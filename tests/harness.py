@@ -13,8 +13,11 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from steelyard import encryption
 from steelyard.datadir import DataDir, Instance
 from steelyard.kube.client.http import HttpClient
+from steelyard.kube.store.sealing import Sealer
+from steelyard.kube.store.store import Store
 
 ROOT = Path(__file__).parent.parent
 START_DEADLINE = 60.0
@@ -80,6 +83,15 @@ class PlatformProcess:
 
     def client(self) -> HttpClient:
         return HttpClient.from_kubeconfig(self.data_dir.kubeconfig.read_text())
+
+    async def left_in_clusters(self) -> list[str]:
+        """The keys of all objects inside simulated clusters, read from the database of a platform that has ended."""
+        sealer = Sealer(encryption.load(self.data_dir.encryption_keys))
+        store = await Store.open(self.data_dir.simulated_database, sealer=sealer)
+        try:
+            return [record.key for record in store.scan("")]
+        finally:
+            await store.close()
 
     @property
     def is_alive(self) -> bool:

@@ -111,7 +111,7 @@ async def _serve(options: Options, on_ready: OnReady | None, companion: Companio
 def _end_or_force(ended: asyncio.Event) -> None:
     """A second Ctrl-C ends the process at once; nothing acknowledged is lost by that."""
     if ended.is_set():
-        raise SystemExit(130)
+        os._exit(130)
     ended.set()
 
 
@@ -244,7 +244,7 @@ async def _listen(
     except OSError as error:
         raise CannotStart(
             f"cannot serve on {options.host}:{options.port}: {error.strerror or error}. "
-            "Choose another with --port, or --port 0 for any free one."
+            "Choose another with --host or --port; --port 0 takes any free one."
         ) from error
     stack.push_async_callback(listener.close)
     url = f"https://{advertised_host}:{listener.port}"

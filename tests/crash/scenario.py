@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 from steelyard.api import resources
@@ -23,7 +22,6 @@ from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, NODES, SECRETS, Resource
-from steelyard.kube.store.store import Store
 from tests.harness import PlatformProcess
 
 T = TypeVar("T")
@@ -81,7 +79,7 @@ class Driver:
             if self._client is not None:
                 await self._client.close()
         await asyncio.to_thread(self._current.terminate)
-        left_over += await _objects_in(self._current.data_dir.simulated_database)
+        left_over += [f"row {key} of a simulated cluster" for key in await self._current.left_in_clusters()]
         return Outcome(tuple(counts), tuple(left_over))
 
     async def _request(self, action: Callable[[Client], Awaitable[T]]) -> T:
@@ -240,11 +238,3 @@ def _is_listening(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-async def _objects_in(database: Path) -> list[str]:
-    store = await Store.open(database)
-    try:
-        return [f"row {record.key} in {database.name}" for record in store.scan("")]
-    finally:
-        await store.close()

@@ -425,12 +425,23 @@ def test_unknown_formats_are_warned_about() -> None:
     assert customresources.warnings(widget(type="string", format="colour")) == ('unrecognized format "colour"',)
 
 
+_INCOMPLETE_UPSTREAM = {
+    # Its conversion webhook names no Service: that is filled in when the provider is installed.
+    "objects.kubernetes.crossplane.io.yaml": [
+        "spec.conversion.webhookClientConfig.service.name: Required value",
+        "spec.conversion.webhookClientConfig.service.namespace: Required value",
+    ]
+}
+
+
 @pytest.mark.skipif(not CRDS.is_dir(), reason="the upstream definitions are not beside the repository")
 @pytest.mark.parametrize("project", sorted(each.name for each in CRDS.glob("*/")) if CRDS.is_dir() else ["none"])
 def test_upstream_definitions_are_accepted(project: str) -> None:
     for file in sorted((CRDS / project).glob("*.yaml")):
         crd: Object = yaml.load(file.read_text(), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         customresources.prepare_create(crd)
-        assert complaints(crd) == [], file.name
+        assert complaints(crd) == _INCOMPLETE_UPSTREAM.get(file.name, []), file.name
+        if file.name in _INCOMPLETE_UPSTREAM:
+            continue
         customresources.accept_names(crd, [], NOW)
         assert customresources.served_versions(crd), file.name
