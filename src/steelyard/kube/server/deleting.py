@@ -95,6 +95,8 @@ async def delete_collection(core: Core, served: Served, call: Call) -> Reply:
         await delete_all(core, records, wanted)
     metadata: Object = {"resourceVersion": str(core.store.revision)}
     items = [view(record, served) for record in records]
+    if not served.custom:
+        items = [{key: item[key] for key in item if key not in {"apiVersion", "kind"}} for item in items]
     return Reply(
         200,
         {"kind": served.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata, "items": items},

@@ -61,7 +61,7 @@ def write_options(options: Mapping[str, str], kind: str = "CreateOptions", *, pa
         causes.append(Cause("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch"))
     validation = options.get("fieldValidation") or "Warn"
     if validation not in _FIELD_VALIDATION:
-        causes.append(_unsupported("fieldValidation", validation, ("", *_FIELD_VALIDATION)))
+        causes.append(_unsupported("fieldValidation", validation, ("", *sorted(_FIELD_VALIDATION))))
     dry_run = _dry_run(options.get("dryRun", ""), causes)
     if causes:
         raise errors.invalid("meta.k8s.io", kind, "", causes)
@@ -157,7 +157,8 @@ def revision(value: str) -> int:
 
 def _dry_run(value: str, causes: list[Cause]) -> bool:
     if value and value != "All":
-        causes.append(_unsupported("dryRun", value, ("All",)))
+        message = f'Unsupported value: ["{value}"]: supported values: "All"'
+        causes.append(Cause("dryRun", "FieldValueNotSupported", message))
     return bool(value)
 
 

@@ -116,6 +116,8 @@ async def update(core: Core, served: Served, call: Call) -> Reply:
 
 
 async def patch(core: Core, served: Served, call: Call) -> Reply:
+    if served.custom and call.patch_type == "strategic":
+        raise _unknown_format()
     wanted = parameters.write_options(call.options, "PatchOptions", patch=call.patch_type)
 
     async def attempt() -> Reply:
@@ -143,10 +145,14 @@ def patched_object(schema: Schema, call: Call, obj: Object, *, mergeable: bool) 
         case "strategic" if mergeable:
             return strategic.apply(schema, obj, call.body)
         case _:
-            raise errors.UnsupportedMediaType(
-                "the body of the request was in an unknown format - accepted media types include: "
-                "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
-            )
+            raise _unknown_format()
+
+
+def _unknown_format() -> errors.UnsupportedMediaType:
+    return errors.UnsupportedMediaType(
+        "the body of the request was in an unknown format - accepted media types include: "
+        "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+    )
 
 
 async def replace(core: Core, served: Served, call: Call, record: Record, draft: Draft, wanted: WriteOptions) -> Reply:
