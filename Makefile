@@ -7,7 +7,7 @@ ARGS ?=
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo test check format crash bench facts reference clean
+.PHONY: help up demo test check format conformance crash bench facts reference clean
 
 help: ## list these commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -30,6 +30,9 @@ check: $(VENV)/.dev ## format, lint, types, layers
 format: $(VENV)/.dev ## format the code and mend what the linter can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+conformance: $(VENV)/.dev ## compare our API server with kube-apiserver, request by request (builds it first)
+	@$(BIN)/python -m tests.conformance $(ARGS)
 
 crash: $(VENV)/.dev ## kill -9 at every write of a cluster's life, restart, compare the end
 	@$(BIN)/python -m tests.crash $(ARGS)

@@ -219,7 +219,7 @@ class Audit(SettingsModel):
 
     enabled: bool = Field(default=True, description="Whether requests are logged.")
     max_megabytes: Annotated[int, Field(ge=1, le=10_000)] = Field(
-        default=100, description="Size in MB at which a new file is begun; a hundred thousand requests take some 80 MB."
+        default=100, description="Size in MB at which a new file is begun."
     )
     keep: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=5, description="Older files that are kept, as audit.log.1 and so on, the newest first."
