@@ -293,3 +293,14 @@ class TestOwnWrites:
         found = await client.list(CONFIG_MAPS, "default", label_selector="tier in (web, db)")
         assert [objects.name(obj) for obj in found.items] == ["b"]
         assert server.count("list") == lists
+
+
+async def test_a_server_that_is_still_coming_up_is_no_warning(
+    server: MemoryClient, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.fail("list", errors.ServiceUnavailable("cannot connect"), errors.ServiceUnavailable("cannot connect"))
+    informer = Informer(server, CONFIG_MAPS, clock=clock)
+    async with running(informer):
+        await clock.advance(10)
+        assert informer.synced.is_set()
+    assert [record.message for record in caplog.records if record.levelname != "DEBUG"] == []

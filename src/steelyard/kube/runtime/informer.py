@@ -109,7 +109,11 @@ class Informer:
     async def _back_off(self, error: Exception | None) -> None:
         delay = min(_FIRST_DELAY * 2.0 ** min(self._failures, 32), _MAX_DELAY)
         self._failures += 1
-        if isinstance(error, errors.ApiError):
+        is_coming_up = isinstance(error, errors.ServiceUnavailable) and not self.synced.is_set()
+        if is_coming_up:
+            # A server that never answered yet is being started by somebody, who tells how that goes.
+            _log.debug("not reachable yet", error=str(error), retry_in=f"{delay:.1f}s")
+        elif isinstance(error, errors.ApiError):
             _log.warning("list or watch failed", error=error.message, retry_in=f"{delay:.1f}s")
         elif error is not None:
             _log.exception("list or watch failed", retry_in=f"{delay:.1f}s")
