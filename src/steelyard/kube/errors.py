@@ -24,7 +24,10 @@ class Cause:
     message: str
 
     def to_json(self) -> Object:
-        return {"reason": self.reason, "message": self.message, "field": self.field}
+        cause: Object = {"reason": self.reason, "message": self.message}
+        if self.field:
+            cause["field"] = self.field
+        return cause
 
 
 class ApiError(Exception):

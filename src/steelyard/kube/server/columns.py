@@ -63,7 +63,9 @@ def _declared(column: Object) -> Column:
         kind,
         str(column.get("format") or ""),
         int(column.get("priority") or 0),
-        str(column.get("description") or ""),
+        str(
+            column.get("description") or f"Custom resource definition column (in JSONPath format): {column['jsonPath']}"
+        ),
     )
 
 

@@ -168,6 +168,7 @@ def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, finish: Fi
         obj["metadata"]["generation"] = 1
     if not draft.is_tracked:
         obj = _tracked(served, None, obj, wanted, now, "")
+    strategy.complete_create(obj)
     causes = metadata.validate_create(obj["metadata"], served.resource)
     if served.custom:
         causes += customresources.validate_object(served.custom, obj)

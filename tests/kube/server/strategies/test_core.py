@@ -22,6 +22,7 @@ def created(resource: Resource, obj: Object) -> tuple[Object, list[str]]:
     strategy = lookup.of(resource)
     obj.setdefault("metadata", {"name": "a", "namespace": "default"})
     strategy.prepare_create(obj)
+    strategy.complete_create(obj)
     return obj, [f"{cause.field}: {cause.message}" for cause in strategy.validate_create(obj)]
 
 

@@ -33,6 +33,9 @@ class Strategy:
     def prepare_create(self, obj: Object) -> None:
         """Defaults, and fields that a client cannot choose; in place."""
 
+    def complete_create(self, obj: Object) -> None:
+        """What the server adds to a new object by itself, so that no manager has it; in place."""
+
     def prepare_update(self, obj: Object, old: Object) -> None:
         """The same on an update; in place."""
         del old

@@ -24,6 +24,8 @@ _TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 class NamespaceStrategy(Strategy):
     def prepare_create(self, obj: Object) -> None:
         self._label(obj)
+
+    def complete_create(self, obj: Object) -> None:
         finalizers = cast("list[str]", spec(obj).setdefault("finalizers", []))
         if "kubernetes" not in finalizers:
             finalizers.append("kubernetes")
