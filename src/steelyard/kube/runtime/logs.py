@@ -85,9 +85,19 @@ def _value(value: Any) -> str:
     return f'"{escaped}"'
 
 
+class _StandardErrorHandler(logging.Handler):
+    """Writes to what `sys.stderr` is at the moment: a live table replaces it, to keep other lines above itself."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(f"{self.format(record)}\n")
+        except (OSError, ValueError):
+            self.handleError(record)
+
+
 def set_up(*, level: int = logging.INFO, stream: TextIO | None = None) -> logging.Handler:
     """Sends the platform's log to a stream, standard error by default; returns the handler, for taking it off."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = logging.StreamHandler(stream) if stream is not None else _StandardErrorHandler()
     handler.setFormatter(Formatter())
     logger = logging.getLogger("steelyard")
     logger.setLevel(level)
