@@ -107,7 +107,7 @@ def delete_options(options: Mapping[str, str], body: Any) -> DeleteOptions:
             )
         )
     if policy and policy not in _PROPAGATION:
-        causes.append(_unsupported("propagationPolicy", policy, _PROPAGATION))
+        causes.append(_unsupported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")))
     given_dry_run = given.get("dryRun")
     dry_run = False
     for value in objects.sequence(given_dry_run) if not isinstance(given_dry_run, str) else [given_dry_run]:
