@@ -99,7 +99,7 @@ def main() -> int:
     print(rates.table(counted))
     if given.only:
         return 0
-    fallen = rates.fallen(counted, rates.recorded())
+    fallen = rates.fallen(counted, rates.recorded(), wanted)
     if fallen:
         print("fell below record.json:", "; ".join(fallen))
         return 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -49,13 +49,14 @@ def recorded() -> dict[str, float]:
     return {str(bullet): float(rate["rate"]) for bullet, rate in json.loads(RECORD.read_text()).items()}
 
 
-def fallen(rates: Mapping[str, Rate], before: Mapping[str, float]) -> list[str]:
-    """The bullets of this run whose rate is below the record, and those that ran nothing."""
-    return [
+def fallen(rates: Mapping[str, Rate], before: Mapping[str, float], wanted: Collection[str]) -> list[str]:
+    """Of the bullets that were to run, those whose rate is below the record, and those that ran nothing."""
+    below = [
         f"{bullet} {rate.value} % < {before[bullet]} %"
         for bullet, rate in rates.items()
         if rate.value < before.get(bullet, 0.0)
     ]
+    return below + [f"{bullet} ran nothing" for bullet in wanted if bullet not in rates]
 
 
 def record(rates: Mapping[str, Rate]) -> None:
