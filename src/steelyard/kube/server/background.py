@@ -7,6 +7,7 @@ in slices, so that a deletion of thousands of objects leaves the loop to others.
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -25,23 +26,23 @@ def _nobody_listens() -> None:
     pass
 
 
-class Work:
+class Work(abc.ABC):
     """A queue of distinct items, each looked at again whenever something that concerns it changes."""
 
     def __init__(self) -> None:
         self._items: dict[str, None] = {}
         self.wake: Callable[[], None] = _nobody_listens
 
+    @abc.abstractmethod
     def load(self, records: Iterable[Record]) -> None:
         """The state at start, and again after falling behind."""
-        raise NotImplementedError
 
-    def observe(self, change: Change) -> None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def observe(self, change: Change) -> None: ...
 
+    @abc.abstractmethod
     def process(self, item: str) -> None:
         """Looks at the newest state and does what it asks for; may enqueue more."""
-        raise NotImplementedError
 
     def enqueue(self, item: str) -> None:
         self._items[item] = None
@@ -60,7 +61,7 @@ class Work:
         self.enqueue(item)
         self.wake()
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 (most have nothing to end)
         """Ends what goes on besides the queue."""
 
     def take(self) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from typing import Final, cast
 
 from steelyard.kube import fields, objects
@@ -13,7 +14,7 @@ from steelyard.kube.server.strategies.base import Strategy, default, immutable, 
 _COUNTS: Final = ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
 
 
-class WorkloadStrategy(Strategy):
+class WorkloadStrategy(Strategy, abc.ABC):
     """A selector, and a template whose labels it selects."""
 
     tracks_generation = True
@@ -23,8 +24,8 @@ class WorkloadStrategy(Strategy):
         self.set_defaults(spec(obj))
         podtemplates.set_defaults(_template_spec(spec(obj)))
 
-    def set_defaults(self, target: Object) -> None:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def set_defaults(self, target: Object) -> None: ...
 
     def validate_create(self, obj: Object) -> list[Cause]:
         target = objects.mapping(obj.get("spec"))
