@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Callable
 from typing import Any, Final, cast
@@ -95,7 +96,9 @@ class Connection(HttpToolsProtocol):
             self.on_end()
 
     def abort(self) -> None:
-        self.transport.abort()
+        # Some releases of Python 3.11 let go of a TLS transport's inside on close, and cannot abort it after that.
+        with contextlib.suppress(AttributeError):
+            self.transport.abort()
 
     def on_response_complete(self) -> None:
         self.server_state.total_requests += 1
