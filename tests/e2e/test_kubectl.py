@@ -304,7 +304,8 @@ def test_get_prints_every_format(kube: Kubectl) -> None:
 
 def test_what_is_not_there_is_named(kube: Kubectl) -> None:
     assert 'configmaps "none" not found' in kube.refused("get", "configmap", "none")
-    assert 'doesn\'t have a resource type "gizmos"' in kube.refused("get", "gizmos")
+    # A name that no test defines: kubectl remembers for a while what an API served.
+    assert 'doesn\'t have a resource type "unheardof"' in kube.refused("get", "unheardof")
     assert "No resources found in" in kube.try_("get", "configmaps").err
 
 
