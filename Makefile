@@ -37,7 +37,7 @@ conformance: $(VENV)/.dev ## compare our API server with kube-apiserver, request
 crash: $(VENV)/.dev ## kill -9 at every write of a cluster's life, restart, compare the end
 	@$(BIN)/python -m tests.crash $(ARGS)
 
-bench: $(VENV)/.dev bytecode ## measure: start, creates, 100 clusters, memory, idle writes
+bench: $(VENV)/.dev bytecode ## measure our API server beside kube-apiserver and etcd, then 100 clusters
 	@$(BIN)/python -m bench $(ARGS)
 
 facts: $(VENV)/.dev ## make the tables of upstream kinds again from their Go modules

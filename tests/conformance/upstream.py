@@ -54,10 +54,11 @@ def free_ports(count: int) -> list[int]:
 async def running(folder: Path) -> AsyncGenerator[Server]:
     etcd, apiserver, controllers = programs()
     client, peer, secure, unused = free_ports(4)
-    _write_keys(folder, secure)
+    write_keys(folder, secure)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_program(folder, etcd, _etcd_flags(folder, client, peer)))
-        stack.enter_context(_program(folder, apiserver, _apiserver_flags(folder, client, secure)))
+        stack.enter_context(_program(folder, etcd, [*etcd_flags(folder, client, peer), "--unsafe-no-fsync"]))
+        limits = ("--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000")
+        stack.enter_context(_program(folder, apiserver, [*apiserver_flags(folder, client, secure), *limits]))
         server = Server("upstream", f"https://127.0.0.1:{secure}", known_tokens())
         async with replay.session() as http:
             await _ready(http, server, folder)
@@ -81,7 +82,8 @@ def _program(folder: Path, program: str, flags: Sequence[str]) -> Generator[None
                 process.wait()
 
 
-def _write_keys(folder: Path, port: int) -> None:
+def write_keys(folder: Path, port: int) -> None:
+    """Certificates, tokens, and the administrator's kubeconfig for a server on that port."""
     now = datetime.datetime.now(datetime.UTC)
     authority = pki.new_authority("conformance", now=now)
     serving = pki.issue_serving(authority, "kube-apiserver", ["127.0.0.1", "localhost"], now=now)
@@ -109,7 +111,8 @@ def _write_keys(folder: Path, port: int) -> None:
     (folder / "kubeconfig").write_text(json.dumps(kubeconfig))
 
 
-def _etcd_flags(folder: Path, client: int, peer: int) -> list[str]:
+def etcd_flags(folder: Path, client: int, peer: int) -> list[str]:
+    """One member on loopback; durable, which the corpus does without."""
     return [
         "--name=a",
         f"--data-dir={folder / 'etcd'}",
@@ -118,12 +121,11 @@ def _etcd_flags(folder: Path, client: int, peer: int) -> list[str]:
         f"--listen-peer-urls=http://127.0.0.1:{peer}",
         f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
         f"--initial-cluster=a=http://127.0.0.1:{peer}",
-        "--unsafe-no-fsync",
         "--log-level=warn",
     ]
 
 
-def _apiserver_flags(folder: Path, etcd: int, port: int) -> list[str]:
+def apiserver_flags(folder: Path, etcd: int, port: int) -> list[str]:
     return [
         f"--etcd-servers=http://127.0.0.1:{etcd}",
         "--bind-address=127.0.0.1",
@@ -140,8 +142,6 @@ def _apiserver_flags(folder: Path, etcd: int, port: int) -> list[str]:
         "--service-cluster-ip-range=10.96.0.0/16",
         "--disable-admission-plugins=ServiceAccount",
         "--endpoint-reconciler-type=none",
-        "--max-requests-inflight=2000",
-        "--max-mutating-requests-inflight=1000",
     ]
 
 
