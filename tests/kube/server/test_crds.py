@@ -8,7 +8,7 @@ import pytest
 
 from steelyard.kube import errors, objects
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from steelyard.kube.server import crds
+from steelyard.kube.server import crds, crdstatus
 from tests.kube.server.bench import (
     PARTS,
     WIDGETS,
@@ -27,11 +27,35 @@ HOLD = "example.com/hold"
 
 async def test_a_definition_is_served_when_its_create_returns(bench: Bench) -> None:
     created = await bench.create(CUSTOM_RESOURCE_DEFINITIONS, simple_definition(GADGETS))
-    conditions = {each["type"]: each["status"] for each in created["status"]["conditions"]}
-    assert conditions == {"NamesAccepted": "True", "Established": "True"}
-    assert created["status"]["storedVersions"] == ["v1"]
-    assert created["status"]["acceptedNames"]["listKind"] == "GadgetList"
+    asked = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": ["v1"]}
+    assert created["status"] == asked
     await bench.create(GADGETS, make(GADGETS, "a"))
+    served = await bench.get(CUSTOM_RESOURCE_DEFINITIONS, GADGETS.group_resource)
+    conditions = {each["type"]: each["status"] for each in served["status"]["conditions"]}
+    assert conditions == {"NamesAccepted": "True", "Established": "True"}
+    assert served["status"]["acceptedNames"]["listKind"] == "GadgetList"
+
+
+async def test_watchers_see_a_definition_become_established_and_go(bench: Bench) -> None:
+    stream = await bench.watch(CUSTOM_RESOURCE_DEFINITIONS, namespace="", resourceVersion=str(bench.store.revision))
+    await bench.create(CUSTOM_RESOURCE_DEFINITIONS, simple_definition(GADGETS))
+    await bench.delete(CUSTOM_RESOURCE_DEFINITIONS, GADGETS.group_resource)
+    events = [
+        (event.type, [(each["type"], each["reason"]) for each in event.object["status"]["conditions"] or ()])
+        for event in await take(stream, 6)
+    ]
+    stream.close()
+    accepted, installing = ("NamesAccepted", "NoConflicts"), ("Established", "Installing")
+    established = ("Established", "InitialNamesAccepted")
+    pending, underway = ("Terminating", "InstanceDeletionPending"), ("Terminating", "InstanceDeletionInProgress")
+    assert events == [
+        ("ADDED", []),
+        ("MODIFIED", [accepted, installing]),
+        ("MODIFIED", [accepted, established]),
+        ("MODIFIED", [accepted, established, pending]),
+        ("MODIFIED", [accepted, established, underway]),
+        ("DELETED", [accepted, established, underway]),
+    ]
 
 
 async def test_applying_a_definition_again_writes_nothing(bench: Bench) -> None:
@@ -76,8 +100,9 @@ async def test_a_bad_definition_is_refused(bench: Bench) -> None:
 async def test_names_that_are_taken_are_not_served_until_they_are_free(bench: Bench) -> None:
     clashing = simple_definition(GADGETS)
     clashing["spec"]["names"]["shortNames"] = ["wd"]
-    created = await bench.create(CUSTOM_RESOURCE_DEFINITIONS, clashing)
-    assert _condition(created, "NamesAccepted") == "False"
+    await bench.create(CUSTOM_RESOURCE_DEFINITIONS, clashing)
+    refused = await bench.get(CUSTOM_RESOURCE_DEFINITIONS, GADGETS.group_resource)
+    assert _condition(refused, "NamesAccepted") == "False"
     with pytest.raises(errors.NotFound):
         await bench.list(GADGETS)
     await bench.delete(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS.group_resource)
@@ -96,10 +121,10 @@ async def test_a_deleted_definition_takes_its_objects_along(bench: Bench) -> Non
     await bench.create(WIDGETS, widget("held", finalizers=[HOLD]))
     stream = await bench.watch(WIDGETS, resourceVersion=str(bench.store.revision), labelSelector="x!=y")
     marked = await bench.delete(CUSTOM_RESOURCE_DEFINITIONS, WIDGETS.group_resource)
-    assert objects.finalizers(marked) == [crds.FINALIZER]
+    assert objects.finalizers(marked) == [crdstatus.FINALIZER]
     assert len(await take(stream, 20)) == 20
     stream.close()
-    with pytest.raises(errors.MethodNotAllowed, match="terminating"):
+    with pytest.raises(errors.Forbidden, match=r'"late" is forbidden: create not allowed while .* is terminating'):
         await bench.create(WIDGETS, widget("late"))
 
     async def reports() -> bool:

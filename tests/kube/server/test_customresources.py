@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from steelyard.kube.objects import Object
-from steelyard.kube.server import customresources
+from steelyard.kube.server import crdstatus, customresources
 
 CRDS = Path(__file__).parents[4] / "shared" / "crds"
 NOW = "2024-01-02T03:04:05Z"
@@ -365,9 +365,14 @@ def test_a_rule_broken_by_one_of_two_different_versions_is_reported_there() -> N
     ]
 
 
+def establish(crd: Object, *others: Object) -> None:
+    crd["status"] = crdstatus.accept_names(crd, others, NOW)
+    crd["status"] = crdstatus.established(crd, NOW)
+
+
 def test_what_names_the_stored_objects_is_immutable() -> None:
     old = widget()
-    customresources.accept_names(old, [], NOW)
+    establish(old)
     new = copy.deepcopy(old)
     new["spec"]["scope"] = "Cluster"
     new["spec"]["names"]["kind"] = "Gadget"
@@ -381,7 +386,7 @@ def test_what_names_the_stored_objects_is_immutable() -> None:
 def test_a_definition_is_established_and_served() -> None:
     crd = widget()
     assert customresources.served_versions(crd) == ()
-    assert customresources.accept_names(crd, [], NOW)
+    establish(crd)
     assert crd["status"]["acceptedNames"] == crd["spec"]["names"]
     assert [(each["type"], each["status"], each["reason"]) for each in crd["status"]["conditions"]] == [
         ("NamesAccepted", "True", "NoConflicts"),
@@ -393,27 +398,28 @@ def test_a_definition_is_established_and_served() -> None:
     assert served.scale == customresources.ScalePaths(".spec.replicas", ".status.replicas")
     assert served.short_names == ("wd",)
     assert served.is_storage
-    assert not customresources.accept_names(crd, [], "2025-01-02T03:04:05Z"), "nothing changed"
+    assert crdstatus.is_settled(crd)
+    assert crdstatus.accept_names(crd, [], "2025-01-02T03:04:05Z") == crd["status"], "nothing changed"
 
 
 def test_a_taken_name_is_reported_and_nothing_is_served() -> None:
     first = widget()
-    customresources.accept_names(first, [], NOW)
+    establish(first)
     second = widget()
     second["metadata"]["name"] = "gadgets.example.com"
     second["spec"]["names"].update(plural="gadgets", singular="gadget", kind="Gadget", listKind="GadgetList")
-    customresources.accept_names(second, [first, second], NOW)
+    establish(second, first)
     names_accepted, established = second["status"]["conditions"]
     assert (names_accepted["reason"], names_accepted["message"]) == ("ShortNamesConflict", '"wd" is already in use')
     assert (established["status"], established["reason"]) == ("False", "NotAccepted")
     assert customresources.served_versions(second) == ()
-    customresources.accept_names(second, [second], NOW)
+    establish(second)
     assert len(customresources.served_versions(second)) == 1
 
 
 def test_a_negative_scale_is_rejected() -> None:
     crd = widget()
-    customresources.accept_names(crd, [], NOW)
+    establish(crd)
     (served,) = customresources.served_versions(crd)
     found = customresources.validate_object(served, {"spec": {"replicas": -1}})
     assert [f"{cause.field}: {cause.message}" for cause in found] == [
@@ -443,5 +449,5 @@ def test_upstream_definitions_are_accepted(project: str) -> None:
         assert complaints(crd) == _INCOMPLETE_UPSTREAM.get(file.name, []), file.name
         if file.name in _INCOMPLETE_UPSTREAM:
             continue
-        customresources.accept_names(crd, [], NOW)
+        establish(crd)
         assert customresources.served_versions(crd), file.name

@@ -90,7 +90,7 @@ class Api:
         if served.deprecation:
             reply.warnings = (*reply.warnings, served.deprecation)
         if served.resource == CUSTOM_RESOURCE_DEFINITIONS and call.verb in _WRITES:
-            self._definitions.refresh(call.name or objects.name(objects.mapping(call.body)))
+            await self._definitions.settle(call.name or objects.name(objects.mapping(call.body)))
         if served.resource.plural in configurations.KINDS and call.verb in _WRITES:
             self._core.webhooks.load(())
         return reply
@@ -132,6 +132,8 @@ class Api:
     async def _subresource(self, served: Served, call: Call) -> Reply:
         core = self._core
         subresource = served.subresources.get(call.subresource)
+        if subresource is None and served.custom:
+            raise errors.not_found(served.group_resource, call.name)
         if subresource is None:
             raise errors.NotFound("the server could not find the requested resource")
         if call.verb not in subresource.verbs:

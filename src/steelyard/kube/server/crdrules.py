@@ -14,6 +14,7 @@ from steelyard.kube import fields, names, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import structural
+from steelyard.kube.server import crdstatus
 from steelyard.kube.server.admission import endpoint
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
@@ -49,17 +50,12 @@ def validate_update(crd: Object, old: Object) -> list[Cause]:
         ("spec.group", ("group",)),
         ("spec.names.plural", ("names", "plural")),
     ]
-    if _is_established(old):
+    if crdstatus.is_condition_true(old, "Established"):
         immutable += [("spec.scope", ("scope",)), ("spec.names.kind", ("names", "kind"))]
     for place, path in immutable:
         if objects.at(spec, *path) != objects.at(before, *path):
             found.append(fields.invalid(place, objects.at(spec, *path), "field is immutable"))
     return found
-
-
-def _is_established(crd: Object) -> bool:
-    conditions = map(objects.mapping, objects.sequence(objects.at(crd, "status", "conditions")))
-    return any(each.get("type") == "Established" and each.get("status") == "True" for each in conditions)
 
 
 def _validate(crd: Object, spec: Object) -> list[Cause]:

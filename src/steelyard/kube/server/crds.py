@@ -1,8 +1,10 @@
 """The life of CustomResourceDefinitions: serving what they define, and clearing up after one that is deleted.
 
-A definition is served from the moment its write is acknowledged (`refresh`) and again after every restart (`load`).
-While one is being deleted its objects are deleted first; a finalizer that it gets when it is created holds it that
-long. What a definition describes is parsed once per content and shared by all servers of the process.
+As upstream does it, a definition is written, then its names are accepted, then it is established, each in a write of
+its own; the first is acknowledged when all are done (`settle`). It is served again after every restart (`load`). While
+one is being deleted its objects are deleted first; a finalizer that the deletion adds holds it that long.
+
+What a definition describes is parsed once per content and shared by all servers of the process.
 """
 
 from __future__ import annotations
@@ -15,19 +17,21 @@ from typing import Final
 import orjson
 
 from steelyard.kube import objects
-from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from steelyard.kube.server import columns, customresources, deleting, jsonpath, keys
+from steelyard.kube.server import columns, crdstatus, customresources, deleting, jsonpath, keys
+from steelyard.kube.server.apply import apply
 from steelyard.kube.server.background import Work
 from steelyard.kube.server.core import Core
 from steelyard.kube.server.customresources import ScalePaths, ServedVersion
 from steelyard.kube.server.options import DeleteOptions
 from steelyard.kube.server.registry import Scale, Served, Subresource, opening
+from steelyard.kube.store.errors import StoreFailed
 from steelyard.kube.store.record import Change, Record
 
 _log = logging.getLogger(__name__)
-FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
+_MANAGER: Final = "kube-apiserver"
+"""Upstream's controllers for definitions run in kube-apiserver, and write under its name."""
 _BACKGROUND: Final = DeleteOptions(propagation="Background")
 _AT_ONCE: Final = 500
 _REMEMBERED: Final = 1024
@@ -56,29 +60,39 @@ class Definitions(Work):
             if definition is not None:
                 self.enqueue(definition)
 
-    def refresh(self, name: str) -> None:
-        """Serves the definition as it is now stored."""
+    async def settle(self, name: str) -> None:
+        """Brings a definition that was just written to where it is served, as far as that is possible at once.
+
+        The answer to the write shows what was asked for; with this, its kind can be used as soon as one has it.
+        """
+        self.process(name)
+        try:
+            await self._core.store.settled(self._prefix + name)
+        except StoreFailed:
+            self.retry(name)
         record = self._core.store.get(self._prefix + name)
         self._core.registry.serve(name, served_by(record.object) if record is not None else ())
 
     def _put(self, record: Record) -> None:
         name = record.key.removeprefix(self._prefix)
         self._core.registry.serve(name, served_by(record.object))
-        is_accepted = customresources.is_condition_true(record.object, "NamesAccepted")
         if objects.is_being_deleted(record.object):
             self._terminating[self._collection(record.object)] = name
             self.enqueue(name)
-        elif not is_accepted:
+        elif not crdstatus.is_settled(record.object):
             self.enqueue(name)
 
     def _gone(self, name: str, previous: Record | None) -> None:
         self._core.registry.serve(name, ())
-        if previous is None:
-            return
-        self._terminating.pop(self._collection(previous.object), None)
-        group = objects.at(previous.object, "spec", "group")
+        if previous is not None:
+            self._terminating.pop(self._collection(previous.object), None)
+            self._reconsider_group(previous.object)
+
+    def _reconsider_group(self, definition: Object) -> None:
+        """Others of the group may have waited for a name that has become free."""
+        group = objects.at(definition, "spec", "group")
         for other in all_definitions(self._core):
-            if objects.at(other, "spec", "group") == group:
+            if objects.at(other, "spec", "group") == group and not crdstatus.is_settled(other):
                 self.enqueue(objects.name(other))
 
     def _collection(self, definition: Object) -> str:
@@ -90,53 +104,58 @@ class Definitions(Work):
         if record is None:
             return
         if objects.is_being_deleted(record.object):
-            if FINALIZER in objects.finalizers(record.object):
+            if crdstatus.FINALIZER in objects.finalizers(record.object):
                 self._clear_up(record)
-        elif not customresources.is_condition_true(record.object, "NamesAccepted"):
-            self._accept(record)
+            return
+        if not crdstatus.is_settled(record.object):
+            named = self._report(record, crdstatus.accept_names(record.object, self._others(item), self._now()))
+            if named is not record:
+                self._reconsider_group(named.object)
+            self._report(named, crdstatus.established(named.object, self._now()))
 
-    def _accept(self, record: Record) -> None:
-        definition = objects.copy(record.object)
-        if customresources.accept_names(definition, all_definitions(self._core), self._core.timestamp()):
-            self.write(self._core.put(record.key, definition, expect=record.revision), objects.name(definition))
+    def _others(self, name: str) -> list[Object]:
+        return [each for each in all_definitions(self._core) if objects.name(each) != name]
+
+    def _now(self) -> str:
+        return self._core.timestamp()
+
+    def _report(self, record: Record, status: Object) -> Record:
+        """Writes a status that differs, as a controller of kube-apiserver does; the newest state."""
+        before = record.object
+        if status == before.get("status"):
+            return record
+        definitions = self._core.registry.find("apiextensions.k8s.io", "v1", CUSTOM_RESOURCE_DEFINITIONS.plural)
+        assert definitions is not None
+        after = apply.track_update(
+            definitions.schema,
+            before,
+            {**before, "metadata": {**objects.metadata(before)}, "status": status},
+            manager=_MANAGER,
+            api_version=CUSTOM_RESOURCE_DEFINITIONS.api_version,
+            now=self._now(),
+            subresource="status",
+            ignored=apply.reset_fields("status", has_status=True),
+        )
+        self.write(self._core.put(record.key, after, expect=record.revision), objects.name(before))
+        newest = self._core.store.head(record.key)
+        assert newest is not None
+        return newest
 
     def _clear_up(self, record: Record) -> None:
         name = objects.name(record.object)
-        left = 0
-        for listed in self._core.store.scan(self._collection(record.object))[:_AT_ONCE]:
-            left += 1
+        record = self._report(record, crdstatus.deletion_in_progress(record.object, self._now()))
+        left = self._core.store.scan(self._collection(record.object))[:_AT_ONCE]
+        for listed in left:
             current = self._core.store.head(listed.key)
             write = deleting.start(self._core, current, _BACKGROUND) if current is not None else None
             if write is not None:
                 self.write(write, name)
         if not left:
-            self.write(deleting.without_finalizer(self._core, record, FINALIZER), name)
-        elif not customresources.is_condition_true(record.object, "Terminating"):
-            status = objects.mapping(record.object.get("status"))
-            kept = [each for each in objects.sequence(status.get("conditions")) if each.get("type") != "Terminating"]
-            terminating: Object = {
-                "type": "Terminating",
-                "status": "True",
-                "lastTransitionTime": self._core.timestamp(),
-                "reason": "InstanceDeletionInProgress",
-                "message": "CustomResource deletion is in progress",
-            }
-            changed = {**record.object, "status": {**status, "conditions": [*kept, terminating]}}
-            self.write(self._core.put(record.key, changed, expect=record.revision), name)
+            self.write(deleting.without_finalizer(self._core, record, crdstatus.FINALIZER), name)
 
 
 def all_definitions(core: Core) -> list[Object]:
     return [record.object for record in core.store.scan(core.prefix(CUSTOM_RESOURCE_DEFINITIONS))]
-
-
-def establish(core: Core, definition: Object) -> list[Cause]:
-    """Fills in, in the write that stores a definition, what upstream's controllers do after it; in place."""
-    if not objects.is_being_deleted(definition):
-        customresources.accept_names(definition, all_definitions(core), core.timestamp())
-        metadata: Object = definition["metadata"]
-        if FINALIZER not in objects.finalizers(definition):
-            metadata["finalizers"] = [*objects.finalizers(definition), FINALIZER]
-    return []
 
 
 _served: dict[bytes, tuple[Served, ...]] = {}
@@ -146,8 +165,8 @@ def served_by(definition: Object) -> tuple[Served, ...]:
     """What a definition serves; the same content gives the same descriptions."""
     terminating = objects.is_being_deleted(definition)
     accepted = objects.at(definition, "status", "acceptedNames")
-    established = customresources.is_condition_true(definition, "Established")
-    content = orjson.dumps([definition.get("spec"), accepted, established, terminating])
+    is_ready = crdstatus.is_accepted(definition)
+    content = orjson.dumps([definition.get("spec"), accepted, is_ready, terminating])
     digest = hashlib.blake2b(content, digest_size=16).digest()
     found = _served.get(digest)
     if found is None:

@@ -1,13 +1,12 @@
 """CustomResourceDefinitions: what the server makes of one, and what it reports about it.
 
-`served_versions` describes each version a definition serves; `prepare_create` and `accept_names` fill in what
-upstream's server and controllers do, so that a definition is established in the same write that stores it.
+`served_versions` describes each version a definition serves; `prepare_create` and `prepare_update` fill in what a
+definition may leave out. Its names and conditions are the matter of `crdstatus`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,7 +16,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.schema import formats, parse, validate
 from steelyard.kube.schema.model import MISSING, Schema
-from steelyard.kube.server import crdrules
+from steelyard.kube.server import crdrules, crdstatus
 from steelyard.kube.server.admission import endpoint
 from steelyard.kube.server.admission.conversion import Conversion
 
@@ -59,7 +58,7 @@ def served_versions(crd: Object) -> tuple[ServedVersion, ...]:
     """What the definition serves, in its own order: nothing until its names are accepted."""
     spec = objects.mapping(crd.get("spec"))
     accepted = objects.mapping(objects.at(crd, "status", "acceptedNames"))
-    if not is_condition_true(crd, "Established"):
+    if not crdstatus.is_accepted(crd):
         return ()
     versions = [objects.mapping(version) for version in objects.sequence(spec.get("versions"))]
     storage = next((str(version["name"]) for version in versions if version.get("storage")), "")
@@ -159,7 +158,7 @@ def set_defaults(crd: Object) -> None:
 
 def prepare_create(crd: Object) -> None:
     set_defaults(crd)
-    crd["status"] = {}
+    crd["status"] = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": None}
     _record_storage_version(crd)
 
 
@@ -171,11 +170,11 @@ def prepare_update(crd: Object, old: Object) -> None:
 
 def _record_storage_version(crd: Object) -> None:
     status = objects.mapping(crd["status"])
-    stored = cast("list[str]", status.setdefault("storedVersions", []))
+    stored = cast("list[str]", objects.sequence(status.get("storedVersions")))
     for version in map(objects.mapping, objects.sequence(objects.at(crd, "spec", "versions"))):
         if version.get("storage") is True:
             if version.get("name") not in stored:
-                stored.append(str(version.get("name")))
+                status["storedVersions"] = [*stored, str(version.get("name"))]
             return
 
 
@@ -185,92 +184,6 @@ def validate_create(crd: Object) -> list[Cause]:
 
 def validate_update(crd: Object, old: Object) -> list[Cause]:
     return crdrules.validate_update(crd, old)
-
-
-def is_condition_true(crd: Object, type_: str) -> bool:
-    conditions = map(objects.mapping, objects.sequence(objects.at(crd, "status", "conditions")))
-    return any(each.get("type") == type_ and each.get("status") == "True" for each in conditions)
-
-
-def accept_names(crd: Object, others: Iterable[Object], now: str) -> bool:
-    """Claims the definition's names among all definitions, and establishes it when none is taken; in place.
-
-    True if the status changed. When a definition is deleted or changes its names, ask again for those of the same group
-    that are not accepted.
-    """
-    spec_names = objects.mapping(objects.at(crd, "spec", "names"))
-    status = cast(Object, crd.setdefault("status", {}))
-    before = objects.copy(status)
-    resources_taken, kinds_taken = _taken(objects.at(crd, "spec", "group"), objects.name(crd), others)
-    accepted = objects.copy(objects.mapping(status.get("acceptedNames")))
-    conflict = ("", "")
-    for key, taken, reason in (
-        ("plural", resources_taken, "PluralConflict"),
-        ("singular", resources_taken, "SingularConflict"),
-        ("shortNames", resources_taken, "ShortNamesConflict"),
-        ("kind", kinds_taken, "KindConflict"),
-        ("listKind", kinds_taken, "ListKindConflict"),
-    ):
-        wanted = spec_names.get(key)
-        used = _in_use(wanted, accepted.get(key), taken)
-        if used:
-            conflict = (reason, _listed(used))
-        elif wanted:
-            accepted[key] = wanted
-        else:
-            accepted.pop(key, None)
-    if spec_names.get("categories"):
-        accepted["categories"] = spec_names["categories"]
-    else:
-        accepted.pop("categories", None)
-    status["acceptedNames"] = {"plural": "", "kind": "", **accepted}
-    _set_conditions(status, conflict, now)
-    return status != before
-
-
-def _taken(group: Any, name: str, others: Iterable[Object]) -> tuple[set[str], set[str]]:
-    resources_taken: set[str] = set()
-    kinds_taken: set[str] = set()
-    for other in others:
-        if objects.at(other, "spec", "group") != group or objects.name(other) == name:
-            continue
-        accepted = objects.mapping(objects.at(other, "status", "acceptedNames"))
-        resources_taken.update(map(str, (accepted.get("plural"), accepted.get("singular"))))
-        resources_taken.update(map(str, objects.sequence(accepted.get("shortNames"))))
-        kinds_taken.update(map(str, (accepted.get("kind"), accepted.get("listKind"))))
-    return resources_taken, kinds_taken
-
-
-def _in_use(wanted: Any, accepted: Any, taken: set[str]) -> list[str]:
-    listed = cast("list[str]", wanted if isinstance(wanted, list) else [wanted] if wanted else [])
-    ours = cast("list[str]", accepted if isinstance(accepted, list) else [accepted])
-    return [name for name in listed if name not in ours and name in taken]
-
-
-def _listed(used: Sequence[str]) -> str:
-    texts = [f"{fields.quote(name)} is already in use" for name in used]
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-
-
-def _set_conditions(status: Object, conflict: tuple[str, str], now: str) -> None:
-    conditions = cast("list[Object]", status.setdefault("conditions", []))
-    if conflict[0]:
-        _set_condition(conditions, "NamesAccepted", "False", *conflict, now)
-        if not any(condition.get("type") == "Established" for condition in conditions):
-            _set_condition(conditions, "Established", "False", "NotAccepted", "not all names are accepted", now)
-        return
-    _set_condition(conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
-    text = "the initial names have been accepted"
-    _set_condition(conditions, "Established", "True", "InitialNamesAccepted", text, now)
-
-
-def _set_condition(conditions: list[Object], type_: str, status: str, reason: str, message: str, now: str) -> None:
-    found = next((condition for condition in conditions if condition.get("type") == type_), None)
-    if found is None:
-        found = {"type": type_}
-        conditions.append(found)
-    since = found.get("lastTransitionTime") if found.get("status") == status else None
-    found.update(status=status, lastTransitionTime=since or now, reason=reason, message=message)
 
 
 def warnings(crd: Object) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ from typing import Final
 
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import NAMESPACES
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from steelyard.kube.server import crdstatus, reading, selection
 from steelyard.kube.server import options as parameters
-from steelyard.kube.server import reading, selection
 from steelyard.kube.server.admission import passage
 from steelyard.kube.server.call import Call, Reply
 from steelyard.kube.server.core import Core, durable, shown, shown_all, view
@@ -137,6 +137,8 @@ def start(core: Core, record: Record, wanted: DeleteOptions) -> asyncio.Future[R
     """Removes or marks the object, whose newest state the record must be; None if it is marked already."""
     obj = record.object
     metadata = objects.metadata(obj)
+    if _is_definition(obj) and not metadata.get("deletionTimestamp"):
+        return core.put(record.key, crdstatus.marked_for_deletion(obj, core.timestamp()), expect=record.revision)
     finalizers = _with_propagation(objects.finalizers(obj), wanted)
     if not finalizers and not _spec_finalizers(obj):
         return core.drop(record.key, obj, expect=record.revision)
@@ -223,6 +225,11 @@ def _spec_finalizers(obj: Object) -> bool:
 
 def _is_namespace(obj: Object) -> bool:
     return obj.get("kind") == NAMESPACES.kind and obj.get("apiVersion") == NAMESPACES.api_version
+
+
+def _is_definition(obj: Object) -> bool:
+    definition = CUSTOM_RESOURCE_DEFINITIONS
+    return obj.get("kind") == definition.kind and obj.get("apiVersion") == definition.api_version
 
 
 def _success(served: Served, record: Record) -> Reply:

@@ -16,7 +16,7 @@ from steelyard.kube import errors, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.schema.model import Schema
-from steelyard.kube.server import crds, deleting, drafts, reading
+from steelyard.kube.server import deleting, drafts, reading
 from steelyard.kube.server import metadata as naming
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server.addresses import Services
@@ -75,8 +75,14 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
         _settle_namespace(served, metadata, call.namespace)
         _check_namespace(core, served, metadata)
     if served.terminating:
+        name = str(metadata.get("name") or "")
         message = "create not allowed while custom resource definition is terminating"
-        raise errors.MethodNotAllowed(message, group=resource.group, kind=resource.plural)
+        raise errors.Forbidden(
+            f'{resource.group_resource} "{name}" is forbidden: {message}',
+            kind=resource.plural,
+            group=resource.group,
+            name=name,
+        )
     _generate_name(core, served, call.namespace, metadata)
     key = core.key(resource, call.namespace, str(metadata.get("name") or ""))
     existing = core.store.head(key)
@@ -189,12 +195,10 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
 
 
 def _finish(core: Core, served: Served) -> drafts.Finish | None:
-    """What makes an object of this kind depend on others: names of definitions, addresses of services."""
+    """What makes an object of this kind depend on others: addresses of services."""
     if served.custom:
         return None
     match served.resource.plural:
-        case "customresourcedefinitions":
-            return lambda obj: crds.establish(core, obj)
         case "services":
             return lambda obj: served.strategy.claim(obj, Services(core, objects.uid(obj)))
         case _:
@@ -255,11 +259,9 @@ def _generate_name(core: Core, served: Served, namespace: str, metadata: Object)
 
 
 def _settle_namespace(served: Served, metadata: Object, namespace: str) -> None:
-    """The object takes the namespace of the request; one of its own that differs is refused."""
+    """The object takes the namespace of the request, or none if its kind has none; a differing one is refused."""
     given = metadata.get("namespace")
     if not served.resource.namespaced:
-        if given:
-            raise errors.BadRequest(_OTHER_NAMESPACE)
         metadata.pop("namespace", None)
         return
     if given and given != namespace:
