@@ -138,7 +138,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         stack.push_async_callback(hosting.close)
         manager = _manager(client, hosting, options.platform)
         checks: dict[str, Check] = {
-            "store": lambda: store.failure or simulated_store.failure,
+            "store": lambda: store.check() or simulated_store.check(),
             "controllers": lambda: None if manager.ready.is_set() else "the controllers are starting",
         }
         rotation = encryption.Rotation(options.data_dir.encryption_keys, sealer, (store, simulated_store))
@@ -202,8 +202,10 @@ async def _databases(stack: contextlib.AsyncExitStack, options: Options) -> tupl
 async def _open(stack: contextlib.AsyncExitStack, options: Options, path: Path, sealer: Sealer) -> Store:
     try:
         store = await options.open_store(path, sealer)
-    except (Corrupt, Locked) as error:
+    except Locked as error:
         raise CannotStart(str(error)) from error
+    except Corrupt as error:
+        raise CannotStart(f"{error}.\n{_way_back(options.data_dir, path)}") from error
     except CannotDecrypt as error:
         raise CannotStart(
             f"{path}: {error}. Bring {options.data_dir.encryption_keys} back from a backup or a copy; "
@@ -211,6 +213,18 @@ async def _open(stack: contextlib.AsyncExitStack, options: Options, path: Path, 
         ) from error
     stack.push_async_callback(store.close)
     return store
+
+
+def _way_back(data_dir: DataDir, damaged: Path) -> str:
+    if damaged == data_dir.database:
+        return (
+            "Nothing was changed. Bring the last backup back with: steelyard restore FILE --force "
+            "(what is there now is kept aside)"
+        )
+    return (
+        f"Nothing was changed. {damaged.name} is in no backup: it stands for the simulated machines themselves. "
+        "Move it away to start without what was inside the simulated clusters"
+    )
 
 
 async def _listen(

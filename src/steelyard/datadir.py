@@ -3,6 +3,7 @@
 <data dir>/                 mode 0700; --data-dir, else STEELYARD_DATA_DIR, else the user's data directory
   steelyard.db              the platform's objects
   simulated.db              the objects inside simulated clusters: the simulator's world, not the platform's
+  *.db.acknowledged         how far each database must reach: tells when the end of it got lost
   pki/                      the platform's certificate authority, serving certificate, keys of encryption and tokens
   kubeconfig                mode 0600: the administrator's
   steelyard.pid             held (flock) by the running platform; its process id and address

@@ -21,6 +21,7 @@ from steelyard.backup.archive import Manifest
 from steelyard.datadir import DataDir
 from steelyard.kube import errors
 from steelyard.kube.runtime import clock as clocks
+from steelyard.kube.store import acknowledged
 from steelyard.kube.store.errors import Corrupt
 from steelyard.kube.store.log import Log, Survey
 from steelyard.kube.store.store import Store
@@ -69,6 +70,7 @@ def from_files(data_dir: DataDir, target: Path, *, with_keys: bool = True) -> Ma
         workplace = _workplace(data_dir)
         try:
             copied = Log.copy(data_dir.database, workplace / archive.DATABASE)
+            acknowledged.check(data_dir.database, copied.revision)
             shutil.copyfile(_pack(data_dir, workplace, copied, with_keys), target)
         except Corrupt as error:
             raise NotReadable(f"no backup was made: {error}") from error

@@ -36,6 +36,7 @@ from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NODES
 from steelyard.kube.server import keys
+from steelyard.kube.store import acknowledged
 from steelyard.kube.store.errors import CannotDecrypt, Corrupt
 from steelyard.kube.store.log import Log, Row
 from steelyard.kube.store.record import Record
@@ -142,16 +143,17 @@ def _checked(database: Path, source: Path, manifest: Manifest, sealer: Sealer) -
 
 def _newest_revision(database: Path) -> int:
     """Of the data that is replaced, as far as it can be read."""
+    known = acknowledged.read(database)
     if not database.exists():
-        return 0
+        return known
     try:
         log = Log.open_reader(database)
         try:
-            return log.newest()
+            return max(known, log.newest())
         finally:
             log.close()
     except (Corrupt, sqlite3.Error):
-        return 0
+        return known
 
 
 def _write(target: Path, records: Sequence[Record], base: int, machines: str, sealer: Sealer) -> int:
@@ -233,7 +235,8 @@ def _replace(data_dir: DataDir, staging: Path, now: datetime.datetime) -> Path |
 
 def _set_aside(data_dir: DataDir, now: datetime.datetime) -> Path | None:
     database = data_dir.database
-    old = [*_existing(data_dir), *(database.with_name(database.name + end) for end in ("-wal", "-shm"))]
+    beside = ("-wal", "-shm", acknowledged.SUFFIX)
+    old = [*_existing(data_dir), *(database.with_name(database.name + end) for end in beside)]
     old = [path for path in old if path.exists()]
     if data_dir.pki.is_dir() and data_dir.pki not in old:
         data_dir.pki.rmdir()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.kube.store import errors
+from steelyard.kube.store import acknowledged, errors
 from steelyard.kube.store.store import Store
 
 from .conftest import OpenStore
@@ -41,7 +41,7 @@ asyncio.run(main())
 FILL_UP = """
 import asyncio, resource, sys
 from pathlib import Path
-from steelyard.kube.store import errors
+from steelyard.kube.store import acknowledged, errors
 from steelyard.kube.store.store import Store
 
 async def main():
@@ -102,6 +102,17 @@ def flip_a_bit(path: Path, original: bytes) -> int:
     damaged[position] ^= 1 << random.randrange(8)
     path.write_bytes(damaged)
     return position
+
+
+def change_byte(path: Path, position: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[position] ^= 0x55
+    path.write_bytes(content)
+
+
+def copy_files(path: Path, copy: Path) -> None:
+    for end in ("", "-wal", acknowledged.SUFFIX):
+        shutil.copy(path.with_name(path.name + end), copy.with_name(copy.name + end))
 
 
 def execute(path: Path, statement: str) -> None:
@@ -170,7 +181,9 @@ async def test_a_flipped_byte_in_a_row_is_corrupt_and_named(open_store: OpenStor
         await open_store()
 
 
-async def test_damage_found_while_reading_history_ends_the_watch(open_store: OpenStore, path: Path) -> None:
+async def test_damage_found_while_reading_history_ends_the_watch_and_all_writing(
+    open_store: OpenStore, path: Path
+) -> None:
     store = await open_store()
     await put_many(store, ["a", "a", "a"])
     await store.close()
@@ -178,6 +191,62 @@ async def test_damage_found_while_reading_history_ends_the_watch(open_store: Ope
     execute(path, "UPDATE log SET value = CAST('{}' AS BLOB) WHERE revision = 2")
     with pytest.raises(errors.Corrupt, match="a at revision 2"):
         await anext(store.watch("a", 0))
+    assert "a at revision 2 fails its checksum" in (store.check() or "")
+    with pytest.raises(errors.Corrupt, match="a at revision 2"):
+        store.put("b", stamped)
+    current = store.get("a")
+    assert current is not None
+    assert current.revision == 3
+
+
+@pytest.mark.parametrize("position", [20, 40, 3000], ids=["its header", "the header of a frame", "a page in it"])
+async def test_a_write_ahead_log_that_lost_its_end_is_not_taken_for_a_shorter_one(
+    open_store: OpenStore, path: Path, tmp_path: Path, position: int
+) -> None:
+    store = await open_store()
+    await put_many(store, ["a", "b", "c"])
+    copy = tmp_path / "copy.db"
+    copy_files(path, copy)
+    change_byte(copy.with_name("copy.db-wal"), position)
+    with pytest.raises(
+        errors.Corrupt, match=r"ends at revision 0, but everything up to 3 was acknowledged.*the last 3 writes"
+    ):
+        await Store.open(copy)
+
+
+async def test_a_damaged_mark_proves_nothing_and_does_no_harm(open_store: OpenStore, path: Path) -> None:
+    store = await open_store()
+    await put_many(store, ["a", "b", "c"])
+    await store.close()
+    for position in range(32):
+        change_byte(path.with_name(path.name + acknowledged.SUFFIX), position)
+    store = await open_store()
+    assert store.revision == 3
+    await store.put("d", stamped)
+    assert acknowledged.read(path) == 4
+
+
+async def test_acknowledged_writes_that_are_taken_away_are_missed(open_store: OpenStore, path: Path) -> None:
+    store = await open_store()
+    await put_many(store, ["a", "b", "c"])
+    await store.close()
+    execute(path, "DELETE FROM log WHERE revision = 3")
+    with pytest.raises(errors.Corrupt, match="ends at revision 2, but everything up to 3 was acknowledged"):
+        await open_store()
+
+
+async def test_a_row_of_nothing_is_damage(path: Path) -> None:
+    loose = "CREATE TABLE log(revision INTEGER PRIMARY KEY, key, previous, deleted, value, checksum)"
+    for statement in (
+        loose,
+        "CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID",
+        "INSERT INTO log(revision) VALUES (1)",
+        "PRAGMA application_id=0x57E31A4D",
+        "PRAGMA user_version=1",
+    ):
+        execute(path, statement)
+    with pytest.raises(errors.Corrupt, match="None at revision 1 fails its checksum"):
+        await Store.open(path)
 
 
 @pytest.mark.parametrize(

@@ -213,9 +213,27 @@ async def test_a_full_disk_fails_writes_until_there_is_space(open_store: OpenSto
     head = store.head("a")
     assert head is not None
     assert head.revision == store.revision == 1
+    assert "the disk is full: nothing was written" in (store.check() or "")
     full = False
     await store.put("a", stamped, expect=1)
+    assert store.check() is None
     assert [change.revision for change in await watch.batch()] == [2]
+
+
+async def test_asking_what_is_wrong_finds_out_that_there_is_space_again(open_store: OpenStore) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store = await open_store(before_commit=fail)
+    with pytest.raises(errors.StoreFailed):
+        await store.put("a", stamped)
+    assert store.check() is not None
+    for _ in range(500):
+        if store.check() is None:
+            break
+        await asyncio.sleep(0.01)
+    assert store.check() is None
+    assert store.revision == 0
 
 
 async def test_a_failed_disk_refuses_writes_until_reopened(open_store: OpenStore) -> None:

@@ -22,7 +22,7 @@ from steelyard.kube.server.admission.calling import Caller
 from steelyard.kube.server.admission.configurations import Configurations
 from steelyard.kube.server.call import Call
 from steelyard.kube.server.registry import Registry, Served
-from steelyard.kube.store.errors import Mismatch, StoreError, StoreFailed
+from steelyard.kube.store.errors import Corrupt, Mismatch, StoreError, StoreFailed
 from steelyard.kube.store.record import Record
 from steelyard.kube.store.store import Store
 
@@ -170,6 +170,7 @@ async def durable(write: Awaitable[Record]) -> Record:
 
 
 def unavailable(error: StoreError) -> errors.ApiError:
-    if isinstance(error, StoreFailed) and not error.retryable:
+    """A full disk is a matter of time; nothing else about a disk is, and trying again would only hide it."""
+    if isinstance(error, Corrupt) or (isinstance(error, StoreFailed) and not error.retryable):
         return errors.InternalError(f"Internal error occurred: {error}")
     return errors.ServiceUnavailable(str(error), retry_after=1)

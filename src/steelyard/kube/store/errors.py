@@ -66,9 +66,13 @@ class StoreFailed(StoreError):
     hold the write.
     """
 
-    def __init__(self, cause: BaseException, *, retryable: bool) -> None:
-        advice = "free some space and try again" if retryable else "restart once the disk is healthy"
-        super().__init__(f"the write could not be made durable: {cause}; {advice}")
+    def __init__(self, cause: BaseException, path: object, *, retryable: bool, damaged: bool = False) -> None:
+        if retryable:
+            text = f"the disk is full: nothing was written ({cause}); free some space for {path} and try again"
+        else:
+            advice = "restore a backup" if damaged else "restart once the disk is healthy"
+            text = f"the write to {path} could not be made durable: {cause}; {advice}"
+        super().__init__(text)
         self.cause = cause
         self.retryable = retryable
 

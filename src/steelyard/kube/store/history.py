@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from steelyard.kube.store.errors import Closed
+from steelyard.kube.store.errors import Closed, Corrupt
 from steelyard.kube.store.log import Log
 from steelyard.kube.store.record import Change, Record
 from steelyard.kube.store.sealing import Sealer
@@ -21,8 +21,10 @@ T = TypeVar("T")
 
 
 class History:
-    def __init__(self, path: Path, sealer: Sealer | None) -> None:
+    def __init__(self, path: Path, sealer: Sealer | None, damaged: Callable[[Corrupt], None]) -> None:
+        """`damaged` is told, on the event loop, when a query meets damage; whoever asked is told as well."""
         self._path = path
+        self._damaged = damaged
         self._sealer = sealer
         self._thread: ThreadPoolExecutor | None = None
         self._log: Log | None = None
@@ -39,7 +41,11 @@ class History:
             raise Closed
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, f"store-{self._path.name}-history")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._query, query)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._query, query)
+        except Corrupt as error:
+            self._damaged(error)
+            raise
 
     def _query(self, query: Callable[[Log], T]) -> T:
         if self._log is None:

@@ -14,9 +14,10 @@ once per row.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -93,10 +94,8 @@ class Log:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         log = Log(_connect(path), path, sealer)
         try:
-            log._prepare(fsync=fsync)
-        except sqlite3.DatabaseError as error:
-            log.close()
-            raise _unreadable(path, error) from error
+            with _damage_told(path):
+                log._prepare(fsync=fsync)
         except BaseException:
             log.close()
             raise
@@ -125,8 +124,10 @@ class Log:
             raise Corrupt(f"{self._path} is not a store of format {FORMAT} (it says {application:#x}, {version})")
 
     def load(self) -> Loaded:
-        """The current state, from every row in order. Checks each row, and that none is missing after `compacted`."""
-        try:
+        """The current state, from every row in order. Checks the file's structure, each row, and that none is missing
+        after `compacted`.
+        """
+        with _damage_told(self._path):
             compacted = self.compacted()
             records: dict[str, Record] = {}
             revision = compacted
@@ -141,31 +142,40 @@ class Log:
                     records.pop(found.key, None)
                 else:
                     records[found.key] = self._record(found)
+            self._check_structure()
             return Loaded(records, revision, compacted, rows)
-        except sqlite3.DatabaseError as error:
-            raise _unreadable(self._path, error) from error
 
     def survey(self) -> Survey:
         """Checks what `load` checks, in little memory."""
-        try:
-            with _snapshot(self._connection):
-                compacted = revision = self.compacted()
-                newest: dict[str, int] = {}
-                rows = 0
-                for found in self._rows(_ALL):
-                    rows += 1
-                    if found.revision > compacted:
-                        self._check_succession(found, revision, newest.get(found.key, 0))
-                        revision = found.revision
-                    newest[found.key] = 0 if found.deleted else found.revision
-                return Survey(revision, rows)
-        except sqlite3.DatabaseError as error:
-            raise _unreadable(self._path, error) from error
+        with _damage_told(self._path), _snapshot(self._connection):
+            compacted = revision = self.compacted()
+            newest: dict[str, int] = {}
+            rows = 0
+            for found in self._rows(_ALL):
+                rows += 1
+                if found.revision > compacted:
+                    self._check_succession(found, revision, newest.get(found.key, 0))
+                    revision = found.revision
+                newest[found.key] = 0 if found.deleted else found.revision
+            self._check_structure()
+            return Survey(revision, rows)
+
+    def _check_structure(self) -> None:
+        """SQLite's own check, which sees what rows cannot tell: that one from before the last compaction is missing."""
+        [(verdict,)] = self._connection.execute("PRAGMA quick_check(1)").fetchall()
+        if verdict != "ok":
+            raise Corrupt(f"{self._path} is damaged: {' '.join(str(verdict).split())}; restore a backup")
 
     def _check_succession(self, found: Row, last: int, current: int) -> None:
-        if found.revision != last + 1 or found.previous != current:
+        if found.revision != last + 1:
             raise Corrupt(
-                f"{self._path}: rows are missing before {found.key} at revision {found.revision}; restore a backup"
+                f"{self._path}: rows are missing before {found.key} at revision {found.revision}: "
+                f"the last one before it is {last}; restore a backup"
+            )
+        if found.previous != current:
+            raise Corrupt(
+                f"{self._path}: {found.key} at revision {found.revision} follows revision {found.previous}, and there "
+                f"is {current or 'nothing'} before it; restore a backup"
             )
 
     def compacted(self) -> int:
@@ -182,9 +192,8 @@ class Log:
         os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         connection = _connect(source)
         try:
-            connection.execute("VACUUM INTO ?", (str(target),))
-        except sqlite3.DatabaseError as error:
-            raise _unreadable(source, error) from error
+            with _damage_told(source):
+                connection.execute("VACUUM INTO ?", (str(target),))
         finally:
             connection.close()
         copied = Log.open_reader(target)
@@ -291,7 +300,7 @@ class Log:
 
     def changes(self, prefix: str, after: int, until: int, limit: int) -> list[Change]:
         """Up to `limit` changes of the prefix in (after, until], in order, each with the state it replaced."""
-        with _snapshot(self._connection):
+        with _damage_told(self._path), _snapshot(self._connection):
             self._check_retained(after)
             found = self._connection.execute(_CHANGES, (after, until, prefix, upper_bound(prefix), limit)).fetchall()
         changes: list[Change] = []
@@ -327,8 +336,7 @@ class Log:
             yield self._checked(Row(*columns))
 
     def _checked(self, found: Row) -> Row:
-        expected = checksum(*found[:5]) if _is_well_typed(found) else None
-        if found.checksum != expected:
+        if not _is_well_typed(found) or found.checksum != checksum(*found[:5]):
             raise Corrupt(
                 f"{self._path}: {found.key} at revision {found.revision} fails its checksum; restore a backup"
             )
@@ -377,11 +385,22 @@ def _lenient(text: bytes) -> str:
     return text.decode("utf-8", "replace")
 
 
-def _unreadable(path: Path, error: sqlite3.DatabaseError) -> Exception:
+@contextlib.contextmanager
+def _damage_told(path: Path) -> Generator[None]:
     """Damage is Corrupt; what the file cannot be blamed for (a missing permission, a full disk) stays what it is."""
-    if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _NOT_THE_FILE:
-        return error
-    return Corrupt(f"{path} cannot be read: {error}; restore a backup")
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        # SQLite quotes what it cannot make sense of.
+        raise Corrupt(f"{path} cannot be read: {_lenient(error.object)}; restore a backup") from error
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        raise Corrupt(f"{path} cannot be read: {error}; restore a backup") from error
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _NOT_THE_FILE
 
 
 def _extend(fd: int, size: int) -> None:

@@ -12,6 +12,7 @@ writer thread alone writes to the file.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -21,7 +22,7 @@ from typing import Final
 from sortedcontainers import SortedDict
 
 from steelyard.kube.objects import Object
-from steelyard.kube.store.errors import Closed, Compacted, Mismatch, StoreFailed
+from steelyard.kube.store.errors import Closed, Compacted, Corrupt, Mismatch, StoreFailed
 from steelyard.kube.store.history import History
 from steelyard.kube.store.lock import FileLock
 from steelyard.kube.store.log import Log, Survey
@@ -29,6 +30,8 @@ from steelyard.kube.store.record import Change, Record, upper_bound
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.watch import Subscribers, Subscription
 from steelyard.kube.store.writer import CommitHook, Compaction, Observer, Options, Resealing, Write, Writer
+
+logger = logging.getLogger(__name__)
 
 Encode = Callable[[int], bytes]
 
@@ -63,7 +66,9 @@ class Store:
         self._epoch = 0
         self._next_revision = 1
         self._failure: Exception | None = None
-        self._history = History(path, sealer)
+        self._full: StoreFailed | None = None
+        self._is_probing = False
+        self._history = History(path, sealer, self._on_damaged)
         self._closing: asyncio.Task[None] | None = None
         self.revision = 0
         self.compacted = 0
@@ -90,7 +95,9 @@ class Store:
         store = Store(path, lag_limit=lag_limit, sealer=sealer)
         store._lock.acquire()
         options = Options(fsync, max_batch, before_commit, after_commit, sealer)
-        observer = Observer(store._on_committed, store._on_failed, store._on_dropped, store._on_compacted)
+        observer = Observer(
+            store._on_committed, store._on_failed, store._on_probed, store._on_dropped, store._on_compacted
+        )
         store._writer = Writer(path, options, asyncio.get_running_loop(), observer)
         try:
             loaded = await store._writer.start()
@@ -109,10 +116,16 @@ class Store:
         """How many transactions (and so fsyncs) the writes so far took."""
         return self._writer.commits
 
-    @property
-    def failure(self) -> str | None:
-        """Why writes are refused until the store is opened again; None while all is well."""
-        return str(self._failure) if self._failure is not None else None
+    def check(self) -> str | None:
+        """Why writes fail; None while all is well. Where the disk was full this tries again, for the next to ask."""
+        if self._failure is not None:
+            return str(self._failure)
+        if self._full is None:
+            return None
+        if not self._is_probing:
+            self._is_probing = True
+            self._writer.queue_probe()
+        return str(self._full)
 
     def get(self, key: str) -> Record | None:
         return self._state.get(key)
@@ -308,11 +321,12 @@ class Store:
             self._subscribers.publish(change)
             write.succeed()
         self._rows += len(writes)
+        if self._full is not None:
+            self._end_full()
         self._compact_if_worthwhile()
 
     def _on_failed(self, failure: StoreFailed) -> None:
-        if not failure.retryable:
-            self._failure = failure
+        self._note(failure)
         writes = list(self._in_flight)
         self._in_flight.clear()
         self._pending.clear()
@@ -320,6 +334,33 @@ class Store:
         self._next_revision = self.revision + 1
         for write in writes:
             write.fail(failure)
+
+    def _note(self, failure: StoreFailed) -> None:
+        if not failure.retryable:
+            self._refuse(failure)
+        elif self._full is None:
+            self._full = failure
+            logger.error("the disk is full: writes fail until there is space", extra={"error": str(failure)})
+
+    def _refuse(self, reason: StoreFailed | Corrupt) -> None:
+        """What is in memory is right and goes on being read; nobody may rely on what would be written now."""
+        if self._failure is None:
+            self._failure = reason
+            logger.error("the store refuses writes until it is opened again", extra={"error": str(reason)})
+
+    def _end_full(self) -> None:
+        self._full = None
+        logger.info("the disk has space again: writes go on", extra={"path": str(self.path)})
+
+    def _on_probed(self, failure: StoreFailed | None) -> None:
+        self._is_probing = False
+        if failure is not None:
+            self._note(failure)
+        elif self._full is not None:
+            self._end_full()
+
+    def _on_damaged(self, damage: Corrupt) -> None:
+        self._refuse(damage)
 
     def _compact_if_worthwhile(self) -> None:
         """Runs after writes only, so a store that nobody writes to stays untouched."""
@@ -337,6 +378,8 @@ class Store:
         if compaction is self._automatic_compaction:
             # A failure is left at that: the next write tries again.
             self._automatic_compaction = None
+        if isinstance(error, StoreFailed):
+            self._note(error)
         done = compaction.done
         if done is None or done.done():
             return

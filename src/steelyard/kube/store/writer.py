@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from steelyard.kube.store import acknowledged
 from steelyard.kube.store.errors import Closed, StoreFailed
-from steelyard.kube.store.log import Loaded, Log, Row
+from steelyard.kube.store.log import Loaded, Log, Row, is_damage
 from steelyard.kube.store.record import Change, Record
 from steelyard.kube.store.sealing import Sealer
 
@@ -78,12 +79,18 @@ class Resealing:
     sealed: int = 0
 
 
+class Probe:
+    """A small write that changes nothing, to see whether there is space again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Observer:
     """Told what the thread did, always on the event loop and in the order it happened."""
 
     committed: Callable[[Sequence[Write]], None]
     failed: Callable[[StoreFailed], None]
+    probed: Callable[[StoreFailed | None], None]
+    """What a probe met with, None if it was written."""
     dropped: Callable[[int], None]
     """So many rows, in one step of a compaction."""
     compacted: Callable[[Compaction, Exception | None], None]
@@ -99,18 +106,21 @@ class Options:
 
 
 class Writer:
+    _mark: acknowledged.Mark
+
     def __init__(self, path: Path, options: Options, loop: asyncio.AbstractEventLoop, observer: Observer) -> None:
         self._path = path
         self._options = options
         self._loop = loop
         self._observer = observer
-        self._queue: queue.SimpleQueue[Write | Compaction | Resealing | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Write | Compaction | Resealing | Probe | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"store-{path.name}", daemon=True)
         self._opened: asyncio.Future[Loaded] = loop.create_future()
         self._closed: asyncio.Future[None] = loop.create_future()
         self._failed_epoch = -1
         self._compactions: list[Compaction] = []
         self._resealings: list[Resealing] = []
+        self._is_probing = False
         self._compacted = 0
         self.queue_write = self._queue.put
         self.commits = 0
@@ -125,6 +135,9 @@ class Writer:
     def queue_resealing(self, resealing: Resealing) -> None:
         self._queue.put(resealing)
 
+    def queue_probe(self) -> None:
+        self._queue.put(Probe())
+
     async def stop(self) -> None:
         """Commits what is queued, then closes the file."""
         self._queue.put(None)
@@ -136,6 +149,7 @@ class Writer:
             log = Log.open(self._path, fsync=self._options.fsync, sealer=self._options.sealer)
             try:
                 loaded = log.load()
+                acknowledged.check(self._path, loaded.revision)
             except BaseException:
                 log.close()
                 raise
@@ -143,6 +157,7 @@ class Writer:
             self._tell(_settle, self._opened, None, error)
             return
         self._compacted = loaded.compacted
+        self._mark = acknowledged.Mark(self._path)
         self._tell(_settle, self._opened, loaded, None)
         stopping = False
         while not stopping:
@@ -153,10 +168,13 @@ class Writer:
                 self._compact_step(log)
             if self._resealings:
                 self._reseal_step(log)
+            if self._is_probing:
+                self._probe(log)
         for resealing in self._resealings:
             self._tell(_settle, resealing.done, None, Closed())
         for compaction in self._compactions:
             self._tell(self._observer.compacted, compaction, Closed())
+        self._mark.close()
         log.close()
         self._tell(_settle, self._closed, None, None)
 
@@ -174,6 +192,8 @@ class Writer:
                     self._compactions.append(item)
                 elif isinstance(item, Resealing):
                     self._resealings.append(item)
+                elif isinstance(item, Probe):
+                    self._is_probing = True
                 elif item.epoch > self._failed_epoch:
                     batch.append(item)
         except queue.Empty:
@@ -190,8 +210,9 @@ class Writer:
             log.append(rows)
         except Exception as error:
             self._failed_epoch = batch[-1].epoch
-            self._tell(self._observer.failed, StoreFailed(error, retryable=_is_disk_full(error)))
+            self._tell(self._observer.failed, self._failure(error))
             return
+        self._mark.advance(last)
         self.commits += 1
         if options.after_commit is not None:
             options.after_commit(last)
@@ -206,7 +227,7 @@ class Writer:
             dropped = log.compact(self._compacted, step)
         except Exception as error:
             self._compactions.pop(0)
-            self._tell(self._observer.compacted, compaction, StoreFailed(error, retryable=_is_disk_full(error)))
+            self._tell(self._observer.compacted, compaction, self._failure(error))
             return
         self._compacted = step
         self._tell(self._observer.dropped, dropped)
@@ -226,10 +247,23 @@ class Writer:
                 log.reserve()
         except Exception as error:
             self._resealings.pop(0)
-            self._tell(_settle, resealing.done, None, StoreFailed(error, retryable=_is_disk_full(error)))
+            self._tell(_settle, resealing.done, None, self._failure(error))
             return
         self._resealings.pop(0)
         self._tell(_settle, resealing.done, resealing.sealed, None)
+
+    def _probe(self, log: Log) -> None:
+        self._is_probing = False
+        try:
+            log.begin_at(self._compacted)
+        except Exception as error:
+            self._tell(self._observer.probed, self._failure(error))
+            return
+        self._tell(self._observer.probed, None)
+
+    def _failure(self, error: Exception) -> StoreFailed:
+        damaged = isinstance(error, sqlite3.Error) and is_damage(error)
+        return StoreFailed(error, self._path, retryable=_is_disk_full(error), damaged=damaged)
 
     def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
         try:
