@@ -19,7 +19,7 @@ from tests.conformance.replay import Exchange
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _UUID: Final = re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 _AGE: Final = re.compile(r"(\d+[smhd])+")
-_REVISION_IN_TEXT: Final = re.compile(r"((?:[Rr]esource ?[Vv]ersion|RV)[^0-9\"]{0,20}\"?)(\d{1,19})( \(\d+\))?")
+_REVISION_IN_TEXT: Final = re.compile(r"((?:[Rr]esource ?[Vv]ersion|RV)[^0-9\"]{0,25}\"?)(\d{1,19})( \(\d+\))?")
 
 
 class Normaliser:

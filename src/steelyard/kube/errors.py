@@ -212,10 +212,11 @@ def conflict(group_resource: str, name: str, message: str) -> Conflict:
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Invalid:
     """As kube-apiserver words it: `Machine.cluster.x-k8s.io "a" is invalid: spec.version: Required value`.
 
-    Each cause's message is that of upstream's field error without the path ("Required value: must be set").
+    Each cause's message is that of upstream's field error without the path ("Required value: must be set"). What is
+    found twice is said once, though the causes list it twice.
     """
     qualified = f"{kind}.{group}" if group else kind
-    listed = [f"{cause.field}: {cause.message}" for cause in causes]
+    listed = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     text = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
     return Invalid(f'{qualified} "{name}" is invalid: {text}', kind=kind, group=group, name=name, causes=causes)
 

@@ -7,6 +7,7 @@ is left out of the message; `errors.invalid` puts it in front.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
@@ -53,6 +54,13 @@ def number(value: int | float) -> str:
     return f"{mantissa.removesuffix('.0')}e{exponent[0]}{exponent[1:].lstrip('0').zfill(2)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A value whose keys are printed as they stand: Go prints a structure in the order of its declaration."""
+
+    value: Any
+
+
 def show(value: Any) -> str:
     if isinstance(value, str):
         return quote(value)
@@ -62,6 +70,8 @@ def show(value: Any) -> str:
         return "false"
     if isinstance(value, int | float):
         return number(value)
+    if isinstance(value, Ordered):
+        return orjson.dumps(value.value).decode()
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 

@@ -46,12 +46,12 @@ def _regex_text(text: str, pattern: str, *examples: str) -> str:
     return f"{text} (e.g. {listed}regex used for validation is '{pattern}')"
 
 
-def _too_long(limit: int, unit: str) -> str:
-    return f"must be no more than {limit} {unit}"
+def _too_long(limit: int) -> str:
+    return f"must be no more than {limit} characters"
 
 
 def dns_label(text: str) -> tuple[str, ...]:
-    found = [_too_long(63, "characters")] if len(text) > 63 else []
+    found = [_too_long(63)] if len(text) > 63 else []
     if not _is_label(text):
         if _is_subdomain(text):
             found.append("must not contain dots")
@@ -60,15 +60,15 @@ def dns_label(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def dns_subdomain(text: str, unit: str = "characters") -> tuple[str, ...]:
-    found = [_too_long(253, unit)] if len(text) > 253 else []
+def dns_subdomain(text: str) -> tuple[str, ...]:
+    found = [_too_long(253)] if len(text) > 253 else []
     if not _is_subdomain(text):
         found.append(_regex_text(_SUBDOMAIN_TEXT, _SUBDOMAIN, "example.com"))
     return tuple(found)
 
 
 def dns1035_label(text: str) -> tuple[str, ...]:
-    found = [_too_long(63, "characters")] if len(text) > 63 else []
+    found = [_too_long(63)] if len(text) > 63 else []
     if not _is_dns1035(text):
         found.append(_regex_text(_DNS1035_TEXT, _DNS1035, "my-name", "abc-123"))
     return tuple(found)
@@ -92,18 +92,18 @@ def qualified_name(text: str) -> tuple[str, ...]:
     key_text = _regex_text(_KEY_TEXT, _KEY, "MyName", "my.name", "123-abc")
     if len(parts) > 2:
         suffix = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return (f"a valid label key {key_text}{suffix}",)
+        return (f"a qualified name {key_text}{suffix}",)
     found: list[str] = []
     if len(parts) == 2:
         if not parts[0]:
             found.append("prefix part must be non-empty")
         else:
-            found += [f"prefix part {message}" for message in dns_subdomain(parts[0], "bytes")]
+            found += [f"prefix part {message}" for message in dns_subdomain(parts[0])]
     name = parts[-1]
     if not name:
         found.append("name part must be non-empty")
     elif len(name) > 63:
-        found.append(f"name part {_too_long(63, 'bytes')}")
+        found.append(f"name part {_too_long(63)}")
     if not _is_key(name):
         found.append(f"name part {key_text}")
     return tuple(found)
@@ -111,7 +111,7 @@ def qualified_name(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=8192)
 def label_value(text: str) -> tuple[str, ...]:
-    found = [_too_long(63, "bytes")] if len(text) > 63 else []
+    found = [_too_long(63)] if len(text) > 63 else []
     if text and not _is_key(text):
         statement = f"a valid label must be an empty string or {_KEY_TEXT.removeprefix('must ')}"
         found.append(_regex_text(statement, f"({_KEY})?", "MyValue", "my_value", "12345"))
@@ -120,7 +120,7 @@ def label_value(text: str) -> tuple[str, ...]:
 
 def config_key(text: str) -> tuple[str, ...]:
     """A key in the data of a ConfigMap or Secret."""
-    found = [_too_long(253, "characters")] if len(text) > 253 else []
+    found = [_too_long(253)] if len(text) > 253 else []
     if not _is_config_key(text):
         statement = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
         found.append(_regex_text(statement, _CONFIG_KEY, "key.name", "KEY_NAME", "key-name"))
@@ -132,7 +132,7 @@ def config_key(text: str) -> tuple[str, ...]:
 
 
 def port_name(text: str) -> tuple[str, ...]:
-    found = [_too_long(15, "characters")] if len(text) > 15 else []
+    found = [_too_long(15)] if len(text) > 15 else []
     if not re.fullmatch("[-a-z0-9]+", text):
         found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search("[a-z]", text):

@@ -74,27 +74,10 @@ SCHEMA: Final = Schema(
 """The fields of ObjectMeta. It has no constraints: those need more than a schema can say."""
 
 
-def validate_values(meta: Object, path: str = "metadata") -> list[Cause]:
-    """The rules that hold on create and update alike: labels, annotations and owners. Types were checked before."""
-    found: list[Cause] = []
-    if labels := objects.mapping(meta.get("labels")):
-        found += validate_labels(labels, f"{path}.labels")
-    if annotations := objects.mapping(meta.get("annotations")):
-        found += _validate_annotations(annotations, f"{path}.annotations")
-    if owners := objects.sequence(meta.get("ownerReferences")):
-        found += _validate_owners(owners, f"{path}.ownerReferences")
-    if managers := objects.sequence(meta.get("managedFields")):
-        found += _validate_managers(managers, f"{path}.managedFields")
-    generation = meta.get("generation")
-    if isinstance(generation, int) and generation < 0:
-        found.append(fields.invalid(f"{path}.generation", generation, "must be greater than or equal to 0"))
-    return found
-
-
 def validate_new(
     meta: Object, *, namespaced: bool, rule: names.Rule = names.dns_subdomain, path: str = "metadata"
 ) -> list[Cause]:
-    """The metadata of an object about to be created, after its name was generated."""
+    """The metadata of an object about to be created, after its name was generated. Types were checked before."""
     found: list[Cause] = []
     prefix, name, namespace = meta.get("generateName"), meta.get("name"), meta.get("namespace")
     if prefix:
@@ -109,9 +92,28 @@ def validate_new(
         found += [fields.invalid(f"{path}.namespace", namespace, text) for text in names.dns_label(str(namespace))]
     elif namespace:
         found.append(fields.forbidden(f"{path}.namespace", "not allowed on this type"))
-    found += validate_values(meta, path)
-    if finalizers := objects.sequence(meta.get("finalizers")):
-        found += validate_finalizers(finalizers, f"{path}.finalizers")
+    return found + validate_values(meta, path)
+
+
+def validate_values(meta: Object, path: str = "metadata", *, whole: bool = True) -> list[Cause]:
+    """The rules for what is neither name nor namespace.
+
+    Without `whole`, generation and finalizers are left out: upstream judges an update twice, once without them.
+    """
+    found: list[Cause] = []
+    generation = meta.get("generation")
+    if whole and isinstance(generation, int) and generation < 0:
+        found.append(fields.invalid(f"{path}.generation", generation, "must be greater than or equal to 0"))
+    if labels := objects.mapping(meta.get("labels")):
+        found += validate_labels(labels, f"{path}.labels")
+    if annotations := objects.mapping(meta.get("annotations")):
+        found += _validate_annotations(annotations, f"{path}.annotations")
+    if owners := objects.sequence(meta.get("ownerReferences")):
+        found += _validate_owners(owners, f"{path}.ownerReferences")
+    if whole and (finalizers := objects.sequence(meta.get("finalizers"))):
+        found += _validate_finalizers(finalizers, f"{path}.finalizers")
+    if managers := objects.sequence(meta.get("managedFields")):
+        found += _validate_managers(managers, f"{path}.managedFields")
     return found
 
 
@@ -134,7 +136,7 @@ def _validate_annotations(annotations: Object, path: str) -> list[Cause]:
     return found
 
 
-def validate_finalizers(finalizers: list[Any], path: str) -> list[Cause]:
+def _validate_finalizers(finalizers: list[Any], path: str) -> list[Cause]:
     found = [fields.invalid(path, name, text) for name in finalizers for text in names.qualified_name(str(name))]
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         found.append(fields.invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
@@ -142,24 +144,20 @@ def validate_finalizers(finalizers: list[Any], path: str) -> list[Cause]:
 
 
 def _validate_owners(owners: list[Any], path: str) -> list[Cause]:
+    """Upstream says nothing about which of the references it means."""
     found: list[Cause] = []
     controller = ""
-    for index, entry in enumerate(owners):
-        owner = objects.mapping(entry)
-        place = f"{path}[{index}]"
+    for owner in map(objects.mapping, owners):
         api_version = str(owner.get("apiVersion") or "")
-        if not api_version:
-            found.append(fields.required(f"{place}.apiVersion", "must not be empty"))
-        elif api_version.count("/") > 1 or not resources.split_api_version(api_version)[1]:
-            text = "must be <group>/<version> or <version>"
-            found.append(fields.invalid(f"{place}.apiVersion", api_version, text))
+        if api_version.count("/") > 1 or not resources.split_api_version(api_version)[1]:
+            found.append(fields.invalid(f"{path}.apiVersion", api_version, "version must not be empty"))
         found += [
-            fields.required(f"{place}.{key}", "must not be empty")
+            fields.invalid(f"{path}.{key}", "", "must not be empty")
             for key in ("kind", "name", "uid")
             if not owner.get(key)
         ]
         if api_version == "v1" and owner.get("kind") == "Event":
-            found.append(fields.invalid(place, owner, "/v1, Kind=Event is disallowed from being an owner"))
+            found.append(fields.invalid(path, _shown(owner), "/v1, Kind=Event is disallowed from being an owner"))
         if owner.get("controller"):
             this = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if controller:
@@ -167,10 +165,17 @@ def _validate_owners(owners: list[Any], path: str) -> list[Cause]:
                     "Only one reference can have Controller set to true. "
                     f'Found "true" in references for {controller} and {this}'
                 )
-                found.append(fields.invalid(path, owners, text))
+                found.append(fields.invalid(path, fields.Ordered([_shown(each).value for each in owners]), text))
             else:
                 controller = this
     return found
+
+
+def _shown(owner: Object) -> fields.Ordered:
+    """A reference as Go prints it: the four parts that it always has, then the rest."""
+    parts = {key: owner.get(key) or "" for key in ("apiVersion", "kind", "name", "uid")}
+    flags = {key: owner[key] for key in ("controller", "blockOwnerDeletion") if owner.get(key) is not None}
+    return fields.Ordered(parts | flags)
 
 
 def _validate_managers(managers: list[Any], path: str) -> list[Cause]:
@@ -178,13 +183,13 @@ def _validate_managers(managers: list[Any], path: str) -> list[Cause]:
     for index, entry in enumerate(managers):
         manager = objects.mapping(entry)
         place = f"{path}[{index}]"
-        operation = manager.get("operation")
-        if not operation:
-            found.append(fields.required(f"{place}.operation", "must not be empty"))
-        elif operation not in ("Apply", "Update"):
-            found.append(fields.not_supported(f"{place}.operation", operation, ("Apply", "Update")))
+        operation = manager.get("operation") or ""
+        if operation not in ("Apply", "Update"):
+            found.append(fields.invalid(f"{place}.operation", operation, "must be `Apply` or `Update`"))
         if manager.get("fieldsType") not in (None, "", "FieldsV1"):
             found.append(fields.invalid(f"{place}.fieldsType", manager["fieldsType"], "must be `FieldsV1`"))
         if len(cast(str, manager.get("manager") or "").encode()) > 128:
             found.append(fields.too_long(f"{place}.manager", 128))
+        if len(cast(str, manager.get("subresource") or "").encode()) > 256:
+            found.append(fields.too_long(f"{place}.subresource", 256))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import NAMESPACES
+from steelyard.kube.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
 from steelyard.kube.server import background
 from steelyard.kube.store.store import Store
 from tests.kube.server.bench import (
@@ -28,6 +29,7 @@ from tests.kube.server.bench import (
     widget,
 )
 
+JOBS = Resource("batch", "v1", "jobs", "Job")
 HOLD = "example.com/hold"
 
 
@@ -62,8 +64,11 @@ async def test_finalizers_hold_an_object_until_the_last_is_removed(bench: Bench)
 
 async def test_preconditions(bench: Bench) -> None:
     created = await bench.create(WIDGETS, widget("a"))
-    for wrong in ({"uid": "other"}, {"resourceVersion": "1"}):
-        with pytest.raises(errors.Conflict, match="Precondition failed"):
+    for wrong, told in (
+        ({"uid": "other"}, "the UID in the precondition (other) does not match the UID in record"),
+        ({"resourceVersion": "1"}, "the ResourceVersion in the precondition (1) does not match the ResourceVersion in"),
+    ):
+        with pytest.raises(errors.Conflict, match=re.escape(f'on Widget.example.com "a": {told}')):
             await bench.delete(WIDGETS, "a", body={"preconditions": wrong})
     right = {"uid": objects.uid(created), "resourceVersion": objects.resource_version(created)}
     await bench.delete(WIDGETS, "a", body={"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": right})
@@ -78,6 +83,8 @@ async def test_preconditions(bench: Bench) -> None:
         ({"propagationPolicy": "Sideways"}, errors.Invalid),
         ({"propagationPolicy": "Orphan", "orphanDependents": True}, errors.Invalid),
         ({"dryRun": ["Some"]}, errors.Invalid),
+        ({"preconditions": {"uid": 3}}, errors.BadRequest),
+        ({"gracePeriodSeconds": "soon"}, errors.BadRequest),
     ],
 )
 async def test_bad_options_delete_nothing(bench: Bench, body: Any, error: type[Exception]) -> None:
@@ -298,3 +305,57 @@ async def test_watchers_of_a_removal_see_the_last_stored_state(bench: Bench) -> 
     (event,) = await take(stream, 1)
     assert (event.type, objects.finalizers(event.object)) == ("DELETED", [HOLD])
     stream.close()
+
+
+async def test_some_kinds_answer_with_what_went_and_others_with_a_status(bench: Bench) -> None:
+    await bench.create(SERVICE_ACCOUNTS, make(SERVICE_ACCOUNTS, "a"))
+    assert (await bench.delete(SERVICE_ACCOUNTS, "a"))["kind"] == "ServiceAccount"
+    await bench.create(WIDGETS, widget("a"))
+    assert (await bench.delete(WIDGETS, "a"))["kind"] == "Status"
+
+
+async def test_the_dependents_of_a_job_stay_unless_the_client_says_otherwise(bench: Bench) -> None:
+    container = {"name": "c", "image": "i"}
+    spec: Object = {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}}
+    await bench.create(JOBS, make(JOBS, "a", spec))
+    reply = await bench.call("delete", JOBS, "a", dryRun="All")
+    assert objects.finalizers(decoded(reply)) == ["orphan"]
+    assert reply.warnings[0].startswith("child pods are preserved by default when jobs are deleted")
+    reply = await bench.call("delete", JOBS, "a", dryRun="All", propagationPolicy="Background")
+    assert (decoded(reply)["kind"], reply.warnings) == ("Status", ())
+
+
+async def test_dry_run_shows_how_an_object_would_be_marked(bench: Bench) -> None:
+    created = await bench.create(WIDGETS, widget("a", finalizers=[HOLD]))
+    marked = await bench.delete(WIDGETS, "a", dryRun="All")
+    assert objects.is_being_deleted(marked)
+    assert objects.resource_version(marked) == objects.resource_version(created)
+    assert not objects.is_being_deleted(await bench.get(WIDGETS, "a"))
+
+
+async def test_a_deletion_told_not_to_orphan_is_accepted_while_something_holds_the_object(bench: Bench) -> None:
+    await bench.create(WIDGETS, widget("a", finalizers=[HOLD]))
+    assert (await bench.call("delete", WIDGETS, "a", orphanDependents="false")).code == 202
+
+
+async def test_a_precondition_counts_for_each_of_a_collection(bench: Bench) -> None:
+    await bench.create(WIDGETS, widget("a"))
+    with pytest.raises(errors.Conflict):
+        await bench.call("deletecollection", WIDGETS, body={"preconditions": {"uid": "other"}})
+    assert await bench.names(WIDGETS) == ["a"]
+
+
+async def test_a_namespace_is_marked_once_and_shows_it_in_its_phase(bench: Bench) -> None:
+    await bench.create(NAMESPACES, make(NAMESPACES, "n"))
+    marked = await bench.delete(NAMESPACES, "n", dryRun="All")
+    assert marked["status"]["phase"] == "Terminating"
+    assert "deletionGracePeriodSeconds" not in marked["metadata"]
+    assert (await bench.get(NAMESPACES, "n"))["status"]["phase"] == "Active"
+    with pytest.raises(errors.Conflict, match='on namespaces "n": Precondition failed: UID in precondition: x, UID in'):
+        await bench.delete(NAMESPACES, "n", body={"preconditions": {"uid": "x"}})
+
+
+async def test_a_grace_period_is_a_number(bench: Bench) -> None:
+    await bench.create(WIDGETS, widget("a"))
+    with pytest.raises(errors.BadRequest, match='parsing "soon": invalid syntax'):
+        await bench.delete(WIDGETS, "a", gracePeriodSeconds="soon")

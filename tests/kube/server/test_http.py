@@ -125,6 +125,8 @@ async def test_head_is_get_without_the_body(site: Site) -> None:
     [
         pytest.param("GET", "/api/v1/things", None, {}, 404, "NotFound", id="unknown resource"),
         pytest.param("PUT", CONFIG_MAPS, b"{}", {}, 405, "MethodNotAllowed", id="method on a collection"),
+        pytest.param("POST", f"{CONFIG_MAPS}/a", b"{}", {}, 405, "MethodNotAllowed", id="method on an object"),
+        pytest.param("PUT", "/api/v1/nothing", b"{}", {}, 404, "NotFound", id="method on what is not served"),
         pytest.param("POST", "/healthz", None, {}, 405, "MethodNotAllowed", id="method on health"),
         pytest.param("POST", CONFIG_MAPS, b"{", {}, 400, "BadRequest", id="malformed JSON"),
         pytest.param("POST", CONFIG_MAPS, b"\xff", {}, 400, "BadRequest", id="not UTF-8"),

@@ -117,3 +117,34 @@ async def test_namespaces_that_clients_rely_on_stay(bench: Bench) -> None:
 
 async def _gone(bench: Bench, name: str) -> bool:
     return not await bench.exists(NAMESPACES, name)
+
+
+async def test_the_phase_of_a_namespace_follows_its_deletion(bench: Bench) -> None:
+    await bench.create(NAMESPACES, make(NAMESPACES, "n"))
+    with pytest.raises(errors.Invalid) as caught:
+        await bench.patch(NAMESPACES, "n", {"status": {"phase": "Terminating"}}, subresource="status")
+    assert caught.value.message == (
+        'Namespace "n" is invalid: status.Phase: Invalid value: "Terminating": may only be \'Active\' if '
+        "`deletionTimestamp` is empty"
+    )
+
+
+async def test_a_generated_name_is_a_label_but_not_one_of_the_client(bench: Bench) -> None:
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "n-"}}
+    created = await bench.create(NAMESPACES, body)
+    assert objects.labels(created)["kubernetes.io/metadata.name"] == objects.name(created)
+    assert "f:labels" not in created["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]
+
+
+async def test_a_namespace_is_in_no_namespace(bench: Bench) -> None:
+    created = await bench.create(NAMESPACES, make(NAMESPACES, "n", namespace="other"))
+    assert "namespace" not in created["metadata"]
+
+
+async def test_finalizing_keeps_the_label_that_every_namespace_has(bench: Bench) -> None:
+    await bench.create(NAMESPACES, make(NAMESPACES, "n"))
+    body = make(NAMESPACES, "n", {"finalizers": ["kubernetes", "example.com/a"]})
+    finalized = await bench.update(NAMESPACES, body, subresource="finalize")
+    assert objects.labels(finalized) == {"kubernetes.io/metadata.name": "n"}
+    with pytest.raises(errors.Invalid, match=r"spec.finalizers\[0\]: Invalid value: \"mine\": name is neither"):
+        await bench.update(NAMESPACES, make(NAMESPACES, "n", {"finalizers": ["mine"]}), subresource="finalize")

@@ -31,6 +31,7 @@ from steelyard.kube.store.errors import StoreError
 from steelyard.kube.store.store import Store
 
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+_OF_ONE: Final = frozenset({"update", "patch", "delete"})
 _SERVER: Final = User("system:apiserver", ("system:masters",))
 
 
@@ -182,7 +183,9 @@ class Api:
 
 
 def _check_verb(served: Served, call: Call) -> None:
-    if call.verb not in served.verbs:
+    """What is created has no place yet; what is changed has one."""
+    is_misplaced = bool(call.name) if call.verb == "create" else not call.name and call.verb in _OF_ONE
+    if is_misplaced or call.verb not in served.verbs:
         raise _not_allowed(served, call.verb)
 
 

@@ -7,6 +7,7 @@ with the update that removes the last of them. Propagation is expressed as final
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
@@ -26,14 +27,37 @@ FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 PROTECTED: Final = frozenset({"default", "kube-public", "kube-system"})
 """Namespaces that clients rely on, and that nobody may delete."""
+_ORPHANING: Final = frozenset({"jobs.batch", "replicationcontrollers"})
+"""Kinds whose dependents stay if nobody says what is to become of them."""
+_CHILDLESS: Final = frozenset({"events", "events.events.k8s.io"})
+"""Kinds that can own nothing, so that no deletion of theirs waits for dependents."""
+_RETURNED: Final = frozenset(
+    {
+        "namespaces", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "resourcequotas",
+        "serviceaccounts", "services", "csidrivers.storage.k8s.io", "csinodes.storage.k8s.io",
+        "storageclasses.storage.k8s.io", "volumeattachments.storage.k8s.io", "volumeattributesclasses.storage.k8s.io",
+        "deviceclasses.resource.k8s.io", "resourceclaims.resource.k8s.io", "resourceclaimtemplates.resource.k8s.io",
+        "resourceslices.resource.k8s.io",
+    }
+)  # fmt: skip
+"""Kinds of which a deletion answers with the object that went, not with a Status."""
+_JOB_WARNING: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
 
 
 async def delete(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.delete_options(call.options, call.body)
     record, warnings = await _admitted(core, served, call, wanted, call.namespace, call.name)
     reply = await _delete(core, served, call, wanted, record)
-    reply.warnings = warnings
+    reply.warnings = _advice(served, wanted) + warnings
     return reply
+
+
+def _advice(served: Served, wanted: DeleteOptions) -> tuple[str, ...]:
+    is_job = not wanted.propagation and served.group_resource == "jobs.batch"
+    return (_JOB_WARNING,) if is_job else ()
 
 
 async def _admitted(
@@ -63,8 +87,10 @@ def _check_allowed(served: Served, record: Record, wanted: DeleteOptions, name: 
 
 
 async def _delete(core: Core, served: Served, call: Call, wanted: DeleteOptions, record: Record) -> Reply:
+    wanted = _settled(served, record, wanted)
     if wanted.dry_run:
-        return _success(served, record)
+        state = next_state(core, record, wanted)
+        return _gone(core, served, record, call) if state is None else reading.of_object(core, served, state, call)
     remaining = start(core, record, wanted)
     if remaining is None:
         await core.settle(record)
@@ -72,8 +98,24 @@ async def _delete(core: Core, served: Served, call: Call, wanted: DeleteOptions,
     is_gone = core.store.head(record.key) is None
     result = await durable(remaining)
     if is_gone:
-        return _success(served, result)
-    return reading.of_record(core, served, await shown(core, served, result), call)
+        return _gone(core, served, await shown(core, served, result), call)
+    code = 202 if wanted.is_told_not_to_orphan else 200
+    return reading.of_record(core, served, await shown(core, served, result), call, code)
+
+
+def _settled(served: Served, record: Record, wanted: DeleteOptions) -> DeleteOptions:
+    """What is to become of the dependents: as the client says, else as the object's finalizers, else as its kind."""
+    if served.custom is not None:
+        return wanted
+    if served.group_resource in _CHILDLESS:
+        return dataclasses.replace(wanted, propagation="Background")
+    if served.resource == NAMESPACES and wanted.is_told_not_to_orphan:
+        return dataclasses.replace(wanted, propagation="Foreground")
+    if wanted.propagation or served.group_resource not in _ORPHANING:
+        return wanted
+    return (
+        wanted if FOREGROUND in objects.finalizers(record.object) else dataclasses.replace(wanted, propagation="Orphan")
+    )
 
 
 async def delete_collection(core: Core, served: Served, call: Call) -> Reply:
@@ -88,11 +130,11 @@ async def delete_collection(core: Core, served: Served, call: Call) -> Reply:
     chosen = selection.of(call, served)
     listed = await shown_all(core, served, core.store.scan(core.prefix(served.resource, call.namespace)))
     records = [record for record in listed if not chosen or chosen.matches(record)]
-    warnings: tuple[str, ...] = ()
+    warnings = _advice(served, wanted)
     if core.webhooks.plan(served, "", "DELETE") is not None:
-        warnings = await _delete_each(core, served, call, records, wanted)
+        warnings += await _delete_each(core, served, call, records, wanted)
     elif not wanted.dry_run:
-        await delete_all(core, records, wanted)
+        await _delete_all(core, served, records, wanted)
     metadata: Object = {"resourceVersion": str(core.store.revision)}
     items = [view(record, served) for record in records]
     if not served.custom:
@@ -121,13 +163,15 @@ async def _delete_each(
     return warnings
 
 
-async def delete_all(core: Core, records: Sequence[Record], wanted: DeleteOptions) -> None:
+async def _delete_all(core: Core, served: Served, records: Sequence[Record], wanted: DeleteOptions) -> None:
     """Starts all deletions before waiting for any: they share commits."""
     writes: list[asyncio.Future[Record]] = []
     for listed in records:
         record = core.store.head(listed.key)
-        is_the_same = record is not None and objects.uid(record.object) == objects.uid(listed.object)
-        if record is not None and is_the_same and (write := start(core, record, wanted)) is not None:
+        if record is None or objects.uid(record.object) != objects.uid(listed.object):
+            continue
+        check_preconditions(served, record, wanted)
+        if (write := start(core, record, _settled(served, record, wanted))) is not None:
             writes.append(write)
     for write in writes:
         await durable(write)
@@ -135,31 +179,45 @@ async def delete_all(core: Core, records: Sequence[Record], wanted: DeleteOption
 
 def start(core: Core, record: Record, wanted: DeleteOptions) -> asyncio.Future[Record] | None:
     """Removes or marks the object, whose newest state the record must be; None if it is marked already."""
+    state = next_state(core, record, wanted)
+    if state is None:
+        return core.drop(record.key, record.object, expect=record.revision)
+    return core.put(record.key, state, expect=record.revision) if state is not record.object else None
+
+
+def next_state(core: Core, record: Record, wanted: DeleteOptions) -> Object | None:
+    """What a deletion makes of the object: nothing, or the object as it is marked; the same if it is marked already."""
     obj = record.object
+    if _is_namespace(obj):
+        return _next_of_namespace(core, obj, wanted)
     metadata = objects.metadata(obj)
     if _is_definition(obj) and not metadata.get("deletionTimestamp"):
-        return core.put(record.key, crdstatus.marked_for_deletion(obj, core.timestamp()), expect=record.revision)
+        return crdstatus.marked_for_deletion(obj, core.timestamp())
     finalizers = _with_propagation(objects.finalizers(obj), wanted)
-    if not finalizers and not _spec_finalizers(obj):
-        return core.drop(record.key, obj, expect=record.revision)
-    if metadata.get("deletionTimestamp") and finalizers == objects.finalizers(obj):
+    if not finalizers:
         return None
-    marked: Object = {**metadata}
-    if finalizers:
+    if metadata.get("deletionTimestamp") and finalizers == objects.finalizers(obj):
+        return obj
+    marked: Object = {**metadata, "finalizers": finalizers}
+    if not metadata.get("deletionTimestamp"):
+        marked["deletionTimestamp"] = core.timestamp()
+        marked["deletionGracePeriodSeconds"] = 0
+        if metadata.get("generation"):
+            marked["generation"] = metadata["generation"] + 1
+    return {**obj, "metadata": marked}
+
+
+def _next_of_namespace(core: Core, obj: Object, wanted: DeleteOptions) -> Object | None:
+    """A namespace is marked first, whatever it holds, without a period of grace, and tells of it in its phase."""
+    metadata = objects.metadata(obj)
+    if metadata.get("deletionTimestamp"):
+        return obj if is_held(obj) else None
+    marked: Object = {**metadata, "deletionTimestamp": core.timestamp()}
+    if finalizers := _with_propagation(objects.finalizers(obj), wanted):
         marked["finalizers"] = finalizers
     else:
         marked.pop("finalizers", None)
-    if not metadata.get("deletionTimestamp"):
-        marked["deletionTimestamp"] = core.timestamp()
-        if not _is_namespace(obj):
-            # Upstream marks namespaces in a way of their own, without a period of grace.
-            marked["deletionGracePeriodSeconds"] = 0
-        if metadata.get("generation"):
-            marked["generation"] = metadata["generation"] + 1
-    changed = {**obj, "metadata": marked}
-    if _is_namespace(obj):
-        changed["status"] = {**objects.mapping(obj.get("status")), "phase": "Terminating"}
-    return core.put(record.key, changed, expect=record.revision)
+    return {**obj, "metadata": marked, "status": {**objects.mapping(obj.get("status")), "phase": "Terminating"}}
 
 
 def without_finalizer(core: Core, record: Record, finalizer: str) -> asyncio.Future[Record]:
@@ -193,16 +251,23 @@ def is_held(obj: Object) -> bool:
 
 def check_preconditions(served: Served, record: Record, wanted: DeleteOptions) -> None:
     metadata = objects.metadata(record.object)
-    name = str(metadata.get("name"))
-    if wanted.uid and wanted.uid != metadata.get("uid"):
-        message = f"Precondition failed: UID in precondition: {wanted.uid}, UID in object meta: {metadata.get('uid')}"
-        raise errors.conflict(served.group_resource, name, message)
-    if wanted.resource_version and wanted.resource_version != str(record.revision):
-        message = (
-            f"Precondition failed: ResourceVersion in precondition: {wanted.resource_version}, "
-            f"ResourceVersion in object meta: {record.revision}"
-        )
-        raise errors.conflict(served.group_resource, name, message)
+    for what, given, known, happened in (
+        ("UID", wanted.uid, str(metadata.get("uid")), "deleted and then recreated"),
+        ("ResourceVersion", wanted.resource_version, str(record.revision), "modified"),
+    ):
+        if not given or given == known:
+            continue
+        resource = served.resource
+        if resource == NAMESPACES:
+            place = served.group_resource
+            message = f"Precondition failed: {what} in precondition: {given}, {what} in object meta: {known}"
+        else:
+            place = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+            message = (
+                f"the {what} in the precondition ({given}) does not match the {what} in record ({known}). "
+                f"The object might have been {happened}"
+            )
+        raise errors.conflict(place, str(metadata.get("name")), message)
 
 
 def _with_propagation(finalizers: list[str], wanted: DeleteOptions) -> list[str]:
@@ -212,11 +277,12 @@ def _with_propagation(finalizers: list[str], wanted: DeleteOptions) -> list[str]
     kept = [finalizer for finalizer in finalizers if finalizer not in {FOREGROUND, ORPHAN}]
     match wanted.propagation:
         case "Foreground":
-            return [*kept, FOREGROUND]
+            kept.append(FOREGROUND)
         case "Orphan":
-            return [*kept, ORPHAN]
+            kept.append(ORPHAN)
         case _:
-            return kept
+            pass
+    return finalizers if set(kept) == set(finalizers) else kept
 
 
 def _spec_finalizers(obj: Object) -> bool:
@@ -232,7 +298,10 @@ def _is_definition(obj: Object) -> bool:
     return obj.get("kind") == definition.kind and obj.get("apiVersion") == definition.api_version
 
 
-def _success(served: Served, record: Record) -> Reply:
+def _gone(core: Core, served: Served, record: Record, call: Call) -> Reply:
+    """The answer to a deletion that is over; the record is the object's last state."""
+    if served.custom is None and served.group_resource in _RETURNED:
+        return reading.of_record(core, served, record, call)
     obj = record.object
     details: Object = {"name": objects.name(obj), "kind": served.resource.plural, "uid": objects.uid(obj)}
     if served.resource.group:

@@ -169,13 +169,12 @@ def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, finish: Fi
     if not draft.is_tracked:
         obj = _tracked(served, None, obj, wanted, now, "")
     strategy.complete_create(obj)
-    causes = metadata.validate_create(obj["metadata"], served.resource)
+    causes = metadata.validate_create(obj["metadata"], served.resource, custom=served.custom is not None)
     if served.custom:
         causes += customresources.validate_object(served.custom, obj)
         draft.warnings += metadata.finalizer_warnings(obj)
     else:
-        causes += validate.validate(served.schema, obj)
-        causes += strategy.validate_create(obj) if not causes else []
+        causes += validate.validate(served.schema, _body(obj)) or strategy.validate_create(obj)
         draft.warnings += strategy.warnings(obj)
     if finish is not None and not causes:
         causes = finish(obj)
@@ -199,7 +198,9 @@ def changed(
     meta: Object = obj["metadata"]
     metadata.keep_owned(obj, old)
     meta["resourceVersion"] = objects.metadata(old).get("resourceVersion")
-    if not subresource:
+    if subresource:
+        strategy.prepare_part(obj, old, subresource)
+    else:
         strategy.prepare_update(obj, old)
     tracks_generation = bool(served.custom) or strategy.tracks_generation
     if tracks_generation and subresource not in ("status", "approval") and _is_specified_anew(served, old, obj):
@@ -211,20 +212,31 @@ def changed(
         obj = _tracked(served, old, obj, wanted, now, subresource)
     if finish is None and managedfields.keep_times(old, obj) is old:
         return old
-    causes = metadata.validate_update(obj["metadata"], objects.metadata(old))
+    is_custom = served.custom is not None
+    causes = metadata.validate_update(obj["metadata"], objects.metadata(old), served.resource, custom=is_custom)
     if served.custom:
         unchanged: list[str] = []
         causes += customresources.validate_object(served.custom, obj, old, unchanged)
         draft.warnings += (*unchanged, *metadata.finalizer_warnings(obj, old))
     else:
-        causes += validate.validate(served.schema, obj, old=old)
-        if not causes and not subresource:
-            causes += strategy.validate_update(obj, old)
+        wrong = validate.validate(served.schema, _body(obj), old=_body(old))
+        if not wrong:
+            is_whole = not subresource
+            wrong = strategy.validate_update(obj, old) if is_whole else strategy.validate_part(obj, old, subresource)
+        causes += wrong
         draft.warnings += strategy.warnings(obj, old)
     if finish is not None and not causes:
         causes = finish(obj)
     _refuse(served, obj, causes)
     return managedfields.keep_times(old, obj) if finish is not None else obj
+
+
+_NO_METADATA: Final[Object] = {}
+
+
+def _body(obj: Object) -> Object:
+    """The object without what is in its metadata, which has rules that no schema can say."""
+    return {**obj, "metadata": _NO_METADATA}
 
 
 def _tracked(

@@ -21,7 +21,7 @@ SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH: Final = 5
 _MAX_GENERATED: Final = 63 - SUFFIX_LENGTH
 
-_LABEL_NAMES: Final = frozenset({("", "namespaces")})
+_LABEL_NAMES: Final = frozenset({("", "namespaces"), ("apps", "statefulsets")})
 _DNS1035_NAMES: Final = frozenset({("", "services")})
 _PATH_NAMES: Final = frozenset(
     {
@@ -30,7 +30,15 @@ _PATH_NAMES: Final = frozenset(
     }
     | {("certificates.k8s.io", "certificatesigningrequests")}
 )
+_FREE_FINALIZERS: Final = frozenset(
+    {
+        "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "coordination.k8s.io",
+        "node.k8s.io",
+    }
+)  # fmt: skip
+"""Groups of built-in kinds whose finalizers need no prefix, like those of custom resources."""
 _IMMUTABLE: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+_ABSENT: Final = (None, "")
 _STANDARD_FINALIZERS: Final = ("orphan", "foregroundDeletion", "kubernetes")
 
 
@@ -47,6 +55,16 @@ def name_rule(resource: Resource) -> names.Rule:
 def generate_name(prefix: str, suffix: str) -> str:
     """`suffix` is five random characters of SUFFIX_ALPHABET."""
     return prefix[:_MAX_GENERATED] + suffix
+
+
+def is_generated(meta: Object) -> bool:
+    """Whether the name looks like one that was made from `generateName`."""
+    prefix, name = str(meta.get("generateName") or ""), str(meta.get("name") or "")
+    return (
+        bool(prefix)
+        and len(name) == len(prefix[:_MAX_GENERATED]) + SUFFIX_LENGTH
+        and name.startswith(prefix[:_MAX_GENERATED])
+    )
 
 
 def fill_create(obj: Object, now: str, uid: str) -> None:
@@ -72,12 +90,24 @@ def keep_owned(obj: Object, old: Object) -> None:
             meta[key] = before[key]
 
 
-def validate_create(meta: Object, resource: Resource) -> list[Cause]:
-    return objectmeta.validate_new(meta, namespaced=resource.namespaced, rule=name_rule(resource))
+def validate_create(meta: Object, resource: Resource, *, custom: bool = False) -> list[Cause]:
+    found = objectmeta.validate_new(meta, namespaced=resource.namespaced, rule=name_rule(resource))
+    return found + _unqualified_finalizers(meta, resource, custom=custom) if meta.get("finalizers") else found
 
 
-def validate_update(meta: Object, old: Object) -> list[Cause]:
-    """`meta` and `old` are the metadata, after `keep_owned`."""
+def validate_update(meta: Object, old: Object, resource: Resource, *, custom: bool = False) -> list[Cause]:
+    """`meta` and `old` are the metadata, after `keep_owned`.
+
+    Upstream looks at an update three times: as at something new, at what changed, and at both once more with the rules
+    of the kind. A mistake is told as often as it is seen.
+    """
+    found = objectmeta.validate_new(meta, namespaced=resource.namespaced, rule=names.path_segment)
+    changes = _validate_changes(meta, old)
+    found += changes + changes
+    return found + _unqualified_finalizers(meta, resource, custom=custom) if meta.get("finalizers") else found
+
+
+def _validate_changes(meta: Object, old: Object) -> list[Cause]:
     found: list[Cause] = []
     if old.get("deletionTimestamp"):
         added = set(objects.sequence(meta.get("finalizers"))) - set(objects.sequence(old.get("finalizers")))
@@ -96,12 +126,20 @@ def validate_update(meta: Object, old: Object) -> list[Cause]:
     found += [
         fields.invalid(f"metadata.{key}", meta.get(key), "field is immutable")
         for key in _IMMUTABLE
-        if (meta.get(key) or None) != (old.get(key) or None)
+        if meta.get(key) != old.get(key) and (meta.get(key) not in _ABSENT or old.get(key) not in _ABSENT)
     ]
-    found += objectmeta.validate_values(meta)
-    if meta.get("finalizers") != old.get("finalizers"):
-        found += objectmeta.validate_finalizers(objects.sequence(meta.get("finalizers")), "metadata.finalizers")
-    return found
+    return found + objectmeta.validate_values(meta, whole=False)
+
+
+def _unqualified_finalizers(meta: Object, resource: Resource, *, custom: bool) -> list[Cause]:
+    if custom or resource.group in _FREE_FINALIZERS:
+        return []
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        fields.invalid(f"metadata.finalizers[{index}]", name, text)
+        for index, name in enumerate(objects.sequence(meta.get("finalizers")))
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
 
 
 def finalizer_warnings(obj: Object, old: Object | None = None) -> tuple[str, ...]:

@@ -9,12 +9,15 @@ from typing import Any, Literal, cast
 from steelyard.kube import errors, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+from steelyard.kube.server import decoding
 
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 Propagation = Literal["", "Background", "Foreground", "Orphan"]
 
 _MAX_MANAGER = 128
 _FIELD_VALIDATION = ("Ignore", "Warn", "Strict")
+_DELETE_OPTIONS = Resource("meta.k8s.io", "v1", "", "DeleteOptions")
 _PROPAGATION = ("Background", "Foreground", "Orphan")
 
 
@@ -32,6 +35,8 @@ class DeleteOptions:
     resource_version: str = ""
     propagation: Propagation = ""
     dry_run: bool = False
+    is_told_not_to_orphan: bool = False
+    """By `orphanDependents: false`, which is answered with another code than `Background`."""
 
 
 _PLAIN_WRITE = WriteOptions("unknown")
@@ -84,28 +89,27 @@ def delete_options(options: Mapping[str, str], body: Any) -> DeleteOptions:
         given: Object = {
             key: options[key] for key in ("propagationPolicy", "dryRun", "orphanDependents") if key in options
         }
+        integer(options, "gracePeriodSeconds")
         if "orphanDependents" in given:
             given["orphanDependents"] = flag(options, "orphanDependents")
         if "dryRun" in given:
             given["dryRun"] = [given["dryRun"]]
     elif isinstance(body, dict):
         given = cast(Object, body)
-        kind = given.get("kind") or "DeleteOptions"
+        kind, version = given.get("kind") or "DeleteOptions", given.get("apiVersion") or "v1"
         if kind != "DeleteOptions":
-            raise errors.BadRequest(f"decoded object cannot be converted to DeleteOptions: it is a {kind}")
+            raise errors.BadRequest(f'no kind "{kind}" is registered for version "{version}" in scheme "DeleteOptions"')
+        refusal = decoding.check(_DELETE_OPTIONS, given)
+        if refusal is not None:
+            raise refusal
     else:
         raise errors.BadRequest("couldn't decode DeleteOptions: the body is not a JSON object")
     causes: list[Cause] = []
     policy = given.get("propagationPolicy") or ""
     orphan = given.get("orphanDependents")
     if policy and orphan is not None:
-        causes.append(
-            Cause(
-                "propagationPolicy",
-                "FieldValueInvalid",
-                "Invalid value: orphanDependents and propagationPolicy cannot be both set",
-            )
-        )
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        causes.append(Cause("propagationPolicy", "FieldValueInvalid", f'Invalid value: "{policy}": {text}'))
     if policy and policy not in _PROPAGATION:
         causes.append(_unsupported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")))
     given_dry_run = given.get("dryRun")
@@ -122,6 +126,7 @@ def delete_options(options: Mapping[str, str], body: Any) -> DeleteOptions:
         str(preconditions.get("resourceVersion") or ""),
         cast(Propagation, policy),
         dry_run or options.get("dryRun") == "All",
+        orphan is False,
     )
 
 

@@ -5,7 +5,7 @@
     GET    /api/v1/watch/namespaces/default/pods/b            watch, the legacy way
     DELETE /api/v1/nodes                                      deletecollection nodes
 
-Whether such a resource is served is not known here.
+Whether such a resource is served, and whether it has such a verb there, is not known here.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ _ON_COLLECTION: Final[Mapping[str, Verb]] = {
     "GET": "list",
     "HEAD": "list",
     "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
     "DELETE": "deletecollection",
 }
 _ON_OBJECT: Final[Mapping[str, Verb]] = {
-    "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete",
+    "GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete",
 }  # fmt: skip
-_ON_SUBRESOURCE: Final[Mapping[str, Verb]] = {**_ON_OBJECT, "POST": "create"}
 _FALSE: Final = frozenset(("", "false", "0"))
 
 
@@ -76,8 +77,7 @@ def route(method: str, path: str, options: dict[str, str]) -> Route | None:
     plural, name, subresource = (*rest, "", "")[:3]
     if legacy_watch:
         return _legacy_watch(method, Route("watch", group, version, plural, namespace, name, subresource), options)
-    verbs = _ON_SUBRESOURCE if subresource else _ON_OBJECT if name else _ON_COLLECTION
-    verb = verbs.get(method)
+    verb = (_ON_OBJECT if name else _ON_COLLECTION).get(method)
     if verb is None:
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
     if verb == "list" and options.get("watch", "").lower() not in _FALSE:

@@ -2,8 +2,8 @@
 
 Order on create: status is dropped (unless `keeps_status`), `prepare_create`, metadata is filled in and judged,
 `validate_create`, `claim`, then `warnings`. On update the same with `prepare_update` and `validate_update`; `old` is
-never changed. A write to a subresource calls none of the `prepare` hooks. What every object has (names, labels,
-owners) is judged elsewhere.
+never changed. A write to a subresource calls `prepare_part` and `validate_part` instead. What every object has (names,
+labels, owners) is judged elsewhere.
 """
 
 from __future__ import annotations
@@ -41,6 +41,10 @@ class Strategy:
         del old
         self.prepare_create(obj)
 
+    def prepare_part(self, obj: Object, old: Object, subresource: str) -> None:
+        """The same on a write to a subresource such as `status`; in place."""
+        del obj, old, subresource
+
     def validate_create(self, obj: Object) -> list[Cause]:
         del obj
         return []
@@ -48,6 +52,10 @@ class Strategy:
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         del old
         return self.validate_create(obj)
+
+    def validate_part(self, obj: Object, old: Object, subresource: str) -> list[Cause]:
+        del obj, old, subresource
+        return []
 
     def claim(self, obj: Object, taken: Taken) -> list[Cause]:
         """Picks what must be unique among all objects, such as addresses; in place. Complains of what is taken."""

@@ -11,6 +11,7 @@ import orjson
 from steelyard.kube import fields, names, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
+from steelyard.kube.server import metadata
 from steelyard.kube.server.strategies import podtemplates
 from steelyard.kube.server.strategies.base import Strategy, default, immutable, spec
 
@@ -23,9 +24,12 @@ _TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 class NamespaceStrategy(Strategy):
     def prepare_create(self, obj: Object) -> None:
-        self._label(obj)
+        """A name that the server makes up comes too late to be the client's label."""
+        if not metadata.is_generated(objects.metadata(obj)):
+            _label(obj)
 
     def complete_create(self, obj: Object) -> None:
+        _label(obj)
         finalizers = cast("list[str]", spec(obj).setdefault("finalizers", []))
         if "kubernetes" not in finalizers:
             finalizers.append("kubernetes")
@@ -33,28 +37,48 @@ class NamespaceStrategy(Strategy):
 
     def prepare_update(self, obj: Object, old: Object) -> None:
         """The finalizers of the spec change only by the finalize subresource."""
-        self._label(obj)
+        _label(obj)
         obj["spec"] = objects.copy(objects.mapping(old.get("spec")))
 
+    def prepare_part(self, obj: Object, old: Object, subresource: str) -> None:
+        if subresource == "finalize":
+            _label(obj)
+
     def validate_create(self, obj: Object) -> list[Cause]:
-        found: list[Cause] = []
-        for name in cast("list[str]", objects.sequence(objects.at(obj, "spec", "finalizers"))):
-            found += [fields.invalid("spec.finalizers", name, text) for text in names.qualified_name(name)]
-            if "/" not in name and name not in _STANDARD_FINALIZERS:
-                text = "name is neither a standard finalizer name nor is it fully qualified"
-                found.append(fields.invalid("spec.finalizers", name, text))
-        return found
+        return _validate_finalizers(obj, indexed=False)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         del obj, old
         return []
 
-    def _label(self, obj: Object) -> None:
-        """Every namespace can be selected by its name."""
-        name = objects.name(obj)
-        if name:
-            metadata = cast(Object, obj["metadata"])
-            metadata["labels"] = {**objects.labels(obj), NAME_LABEL: name}
+    def validate_part(self, obj: Object, old: Object, subresource: str) -> list[Cause]:
+        if subresource == "finalize":
+            return _validate_finalizers(obj, indexed=True)
+        phase = objects.at(obj, "status", "phase") or ""
+        is_over = objects.is_being_deleted(obj)
+        expected = "Terminating" if is_over else "Active"
+        if phase == expected:
+            return []
+        text = f"may only be '{expected}' if `deletionTimestamp` is {'not empty' if is_over else 'empty'}"
+        return [fields.invalid("status.Phase", phase, text)]
+
+
+def _label(obj: Object) -> None:
+    """Every namespace can be selected by its name."""
+    name = objects.name(obj)
+    if name:
+        cast(Object, obj["metadata"])["labels"] = {**objects.labels(obj), NAME_LABEL: name}
+
+
+def _validate_finalizers(obj: Object, *, indexed: bool) -> list[Cause]:
+    found: list[Cause] = []
+    for index, name in enumerate(cast("list[str]", objects.sequence(objects.at(obj, "spec", "finalizers")))):
+        place = f"spec.finalizers[{index}]" if indexed else "spec.finalizers"
+        found += [fields.invalid(place, name, text) for text in names.qualified_name(name)]
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            found.append(fields.invalid(place, name, text))
+    return found
 
 
 class SecretStrategy(Strategy):
