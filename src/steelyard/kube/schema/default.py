@@ -16,6 +16,11 @@ _NAME: Final = "default"
 def apply_defaults(schema: Schema, value: Any) -> None:
     """In place."""
     drop_nulls(schema, value)
+    fill(schema, value)
+
+
+def fill(schema: Schema, value: Any) -> None:
+    """As `apply_defaults`, for a value whose nulls have been dropped already, or are there to be judged; in place."""
     plan = _plan(schema)
     if plan is not None:
         _apply(plan, value)

@@ -18,6 +18,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.schema import formats
 
+_JSON_SCHEMA: Final = "apiextensions/v1.JSONSchemaProps"
 _RANGES: Final = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63) - 1)}
 _QUANTITY: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+)?", re.ASCII)
 _QUANTITY_TEXT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -118,7 +119,7 @@ def _scalar(base: str, value: Any, path: str, owner: str) -> str:
         return "" if is_fine else _QUANTITY_TEXT
     expected = _EXPECTED.get(base)
     if expected is None:
-        return ""
+        return _schema(base, value) if base.startswith("Schema") else ""
     if type(value) not in expected and not (expected == (int,) and _is_integral(value)):
         return _mismatch(value, path, owner, _go_base(base))
     if base in _RANGES:
@@ -129,6 +130,19 @@ def _scalar(base: str, value: Any, path: str, owner: str) -> str:
     if base in ("Time", "MicroTime") and not formats.is_datetime(value):
         layout = "2006-01-02T15:04:05Z07:00" if base == "Time" else "2006-01-02T15:04:05.000000Z07:00"
         return f'parsing time {fields.quote(value)} as "{layout}": cannot parse {fields.quote(value)} as "2006"'
+    return ""
+
+
+def _schema(base: str, value: Any) -> str:
+    """A schema, or what may stand in its place; read by a decoder of its own, whose paths begin there."""
+    if isinstance(value, dict):
+        return _struct(types.get(_JSON_SCHEMA), cast(Object, value), "")
+    if base == "SchemaOrBool":
+        return "" if isinstance(value, bool) else "boolean or JSON schema expected"
+    for item in cast("list[Any]", value) if isinstance(value, list) else ():
+        found = _scalar("string", item, "", "") if base == "SchemaOrStrings" else _schema(base, item)
+        if found:
+            return found
     return ""
 
 

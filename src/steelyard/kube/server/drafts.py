@@ -14,11 +14,11 @@ from typing import Any, Final, cast
 
 import orjson
 
-from steelyard.kube import errors, objectmeta, objects
+from steelyard.kube import errors, objects
+from steelyard.kube.builtin import encoding, types
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import default, prune, validate
-from steelyard.kube.schema.model import Schema
 from steelyard.kube.server import customresources, decoding, metadata
 from steelyard.kube.server.apply import apply, managedfields
 from steelyard.kube.server.core import ordered
@@ -54,13 +54,27 @@ def decode(served: Served, body: Any, wanted: WriteOptions) -> Draft:
     if refusal is not None:
         raise refusal
     meta = cast(Object, given) if given is not None else {}
-    for name in _OMITTED_IF_EMPTY:
-        if name in meta and not meta[name]:
-            del meta[name]
     obj = ordered(obj, resource.api_version, resource.kind, meta)
-    if b"null" in encoded:
-        _read_nulls(served, obj)
-    return Draft(obj, _report_unknown(served, prune.prune(served.schema, obj), wanted))
+    warnings = _report_unknown(served, prune.prune(served.schema, obj), wanted)
+    if served.custom:
+        encoding.settle(types.OBJECT_META, meta)
+        if b"null" in encoded:
+            default.drop_nulls(served.schema, obj)
+    else:
+        encoding.settle(served.go_type, obj)
+    return Draft(obj, warnings)
+
+
+def merged(served: Served, obj: Object) -> Object:
+    """A copy of what server-side apply made, as its kind is read. Raises BadRequest."""
+    copy = objects.copy(obj)
+    meta: Object = copy.setdefault("metadata", {})
+    refusal = decoding.check_metadata(served.resource, copy) if served.custom else decoding.check(served.resource, copy)
+    if refusal is not None:
+        raise refusal
+    prune.prune(served.schema, copy)
+    encoding.settle(served.go_type or types.OBJECT_META, copy if served.go_type else meta)
+    return ordered(copy, served.resource.api_version, served.resource.kind, meta)
 
 
 def _check_type(served: Served, obj: Object) -> None:
@@ -89,50 +103,9 @@ def _report_unknown(served: Served, removed: list[str], wanted: WriteOptions) ->
     return tuple(complaints)
 
 
-_OMITTED_IF_EMPTY: Final = ("annotations", "finalizers", "generateName", "labels", "namespace", "ownerReferences")
-"""Metadata is read into a Go structure, which does not tell an empty field from an absent one."""
-_ZERO: Final[dict[str, Callable[[], Any]]] = {
-    "string": str, "object": dict, "array": list, "integer": int, "number": int, "boolean": bool,
-}  # fmt: skip
-
-
-def _read_nulls(served: Served, obj: Object) -> None:
-    """Reads nulls as Go does. Custom resources have rules of their own for them, outside of metadata."""
-    if served.custom:
-        _zero(objectmeta.SCHEMA, obj["metadata"])
-    else:
-        _zero(served.schema, obj)
-
-
-def _zero(schema: Schema, value: Any) -> None:
-    """A null field is an absent one, a null in a list or map is the zero value of its type."""
-    node = schema.resolve()
-    if isinstance(value, dict):
-        fields = cast(Object, value)
-        for name, item in list(fields.items()):
-            child = node.properties.get(name)
-            if item is None and child is not None:
-                del fields[name]
-            elif (inner := child or node.additional) is not None:
-                fields[name] = _zero_of(inner) if item is None else item
-                _zero(inner, item)
-    elif isinstance(value, list) and node.items is not None:
-        items = cast("list[Any]", value)
-        for index, item in enumerate(items):
-            if item is None:
-                items[index] = _zero_of(node.items)
-            else:
-                _zero(node.items, item)
-
-
-def _zero_of(schema: Schema) -> Any:
-    make = _ZERO.get(schema.resolve().type)
-    return make() if make is not None else None
-
-
 def prepare_new(served: Served, draft: Draft, wanted: WriteOptions, now: str) -> None:
     """What webhooks are shown of a create: defaults are in, and who manages what is settled before they change it."""
-    default.apply_defaults(served.schema, draft.obj)
+    default.fill(served.schema, draft.obj)
     served.strategy.prepare_create(draft.obj)
     if not draft.is_tracked:
         draft.obj = _tracked(served, None, draft.obj, wanted, now, "")
@@ -143,7 +116,7 @@ def prepare_changed(
     served: Served, old: Object, draft: Draft, wanted: WriteOptions, now: str, subresource: str = ""
 ) -> None:
     """The same for an update; `changed` then keeps the result within what the endpoint may change."""
-    default.apply_defaults(served.schema, draft.obj)
+    default.fill(served.schema, draft.obj)
     metadata.keep_owned(draft.obj, old)
     draft.obj["metadata"]["resourceVersion"] = objects.metadata(old).get("resourceVersion")
     if not subresource:
@@ -160,8 +133,8 @@ def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, finish: Fi
     obj = draft.obj
     strategy = served.strategy
     if served.has_status and not strategy.keeps_status:
-        obj.pop("status", None)
-    default.apply_defaults(served.schema, obj)
+        _copy_field(objects.copy(served.blank), obj, "status")
+    default.fill(served.schema, obj)
     strategy.prepare_create(obj)
     metadata.fill_create(obj, now, str(uuid.uuid4()))
     if served.custom or strategy.tracks_generation:
@@ -193,7 +166,7 @@ def changed(
 ) -> Object:
     """The object to store for an update; `old` itself if the update changes nothing. Raises Invalid."""
     strategy = served.strategy
-    default.apply_defaults(served.schema, draft.obj)
+    default.fill(served.schema, draft.obj)
     obj = _within_reach(served, old, draft.obj, subresource)
     meta: Object = obj["metadata"]
     metadata.keep_owned(obj, old)
@@ -246,6 +219,7 @@ def _tracked(
         served.schema,
         before,
         after,
+        blank=served.blank,
         manager=wanted.manager,
         api_version=served.resource.api_version,
         now=now,

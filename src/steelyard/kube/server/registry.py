@@ -10,7 +10,8 @@ import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from steelyard.kube.builtin import tables
+from steelyard.kube.builtin import encoding, tables
+from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.schema.model import Schema
 from steelyard.kube.server import columns, jsonpath
@@ -24,6 +25,7 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 _IMPLEMENTED = frozenset({"status", "scale", "finalize", "approval", "token"})
 _NOT_SERVED = frozenset({("", "bindings"), ("", "componentstatuses")})
 _PLAIN = Strategy()
+_NOTHING: Object = {}
 _REVIEWS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 
@@ -75,12 +77,19 @@ class Served:
     """How stored objects of other versions are read where that takes more than another apiVersion."""
     opening: bytes = b""
     """How the JSON of every object in this version begins: objects are written apiVersion first."""
+    go_type: str = ""
+    """The type that a built-in kind's objects have upstream; custom resources have none but for their metadata."""
 
     @property
     def schema(self) -> Schema:
         schema = self.custom.schema if self.custom is not None else self.builtin_schema
         assert schema is not None
         return schema
+
+    @property
+    def blank(self) -> Object:
+        """An object of which nothing is set, as every create starts from; shared, read-only."""
+        return encoding.blank(self.go_type) if self.go_type else _NOTHING
 
     @property
     def group_resource(self) -> str:
@@ -214,6 +223,7 @@ def _of_builtin(kind: tables.BuiltinKind) -> Served:
         storage_version=resource.api_version,
         has_status="status" in subresources,
         opening=opening(resource.api_version),
+        go_type=tables.type_name(resource.group, resource.version, resource.kind) or "",
     )
 
 

@@ -85,14 +85,13 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
         )
     _generate_name(core, served, call.namespace, metadata)
     key = core.key(resource, call.namespace, str(metadata.get("name") or ""))
-    existing = core.store.head(key)
-    if existing is not None:
-        raise errors.already_exists(resource.group_resource, metadata["name"])
     core.guard(served, call, draft.obj, None)
     finish = _finish(core, served)
     obj = drafts.new(served, draft, wanted, core.timestamp(), finish)
     if admission is not None:
         await admission.validate(obj, draft)
+    if core.store.head(key) is not None:
+        raise errors.already_exists(resource.group_resource, metadata["name"])
     if wanted.dry_run:
         return _reply(core, served, obj, call, draft, 201)
     state = await stored(core, served, obj)
@@ -165,7 +164,7 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
     """Makes the draft the object's next state. The record must be the newest, in the served version; should it no
     longer be when webhooks have answered, this raises Mismatch.
     """
-    _check_preconditions(served, record, draft.obj)
+    _check_preconditions(served, record, draft.obj, call)
     old = view(record, served)
     admission = passage.of_write(core, served, call, wanted, "UPDATE", old)
     if admission is not None:
@@ -206,30 +205,17 @@ def _finish(core: Core, served: Served) -> drafts.Finish | None:
 
 
 async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -> Reply:
-    _check_applied_type(served, call.body)
-    applied = drafts.decode(served, call.body, wanted)
-    metadata: Object = applied.obj["metadata"]
-    if metadata.get("managedFields"):
-        raise errors.BadRequest("metadata.managedFields must be nil")
-    metadata.setdefault("name", call.name)
-    _check_identity(served, applied.obj, call)
+    applied = _applied(served, call.body)
     record = core.store.head(core.key(served.resource, call.namespace, call.name))
     record = await shown(core, served, record) if record is not None else None
     if record is None and call.subresource:
         raise errors.not_found(served.group_resource, call.name)
-    if record is None:
-        # Upstream creates what is not there, whichever revision the applier believed it to have.
-        metadata.pop("resourceVersion", None)
-    if record is None and metadata.get("uid"):
-        message = f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
-        raise errors.conflict(served.group_resource, call.name, message)
-    if record is not None:
-        _check_preconditions(served, record, applied.obj)
     live = view(record, served) if record is not None else None
     merged = apply.apply(
         served.schema,
         live,
-        applied.obj,
+        applied,
+        blank=served.blank,
         manager=wanted.manager,
         force=wanted.force,
         api_version=served.resource.api_version,
@@ -237,14 +223,36 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
         subresource=call.subresource,
         ignored=apply.reset_fields(call.subresource, has_status=served.has_status),
     )
-    draft = Draft(objects.copy(merged), applied.warnings, is_tracked=True)
+    draft = Draft(drafts.merged(served, merged), is_tracked=True)
+    metadata: Object = draft.obj["metadata"]
+    if record is None and metadata.get("uid"):
+        message = f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
+        raise errors.conflict(served.group_resource, call.name, message)
+    _check_identity(served, draft.obj, call)
     if record is None:
+        # Upstream creates what is not there, whichever revision the applier believed it to have.
+        metadata.pop("resourceVersion", None)
         return await insert(core, served, call, draft, wanted)
     if merged is live and core.webhooks.plan(served, call.subresource, "UPDATE") is None:
         core.check_newest(record)
         await core.settle(record)
         return _reply(core, served, record, call, draft)
     return await replace(core, served, call, record, draft, wanted)
+
+
+def _applied(served: Served, body: Any) -> Object:
+    """What was applied, as it was sent: it must say itself what it is, and means only what it mentions."""
+    if not isinstance(body, dict):
+        raise errors.BadRequest(f"the object provided is unrecognized (must be of type {served.resource.kind})")
+    try:
+        applied = objects.copy(cast(Object, body))
+    except TypeError as error:
+        raise errors.BadRequest(f"the object is not JSON: {error}") from None
+    api_version, kind = str(applied.get("apiVersion") or ""), str(applied.get("kind") or "")
+    if (api_version, kind) != (served.resource.api_version, served.resource.kind):
+        group_version = api_version if "/" in api_version else f"/{api_version}"
+        raise errors.BadRequest(f"invalid object type: {group_version}, Kind={kind}")
+    return applied
 
 
 def _generate_name(core: Core, served: Served, namespace: str, metadata: Object) -> None:
@@ -290,17 +298,6 @@ def _check_namespace(core: Core, served: Served, metadata: Object) -> None:
         )
 
 
-def _check_applied_type(served: Served, body: Any) -> None:
-    """An applied object must say what it is: nothing is filled in from the path."""
-    if not isinstance(body, dict):
-        return
-    applied = objects.mapping(cast(Any, body))
-    api_version, kind = str(applied.get("apiVersion") or ""), str(applied.get("kind") or "")
-    if (api_version, kind) != (served.resource.api_version, served.resource.kind):
-        group_version = api_version if "/" in api_version else f"/{api_version}"
-        raise errors.BadRequest(f"invalid object type: {group_version}, Kind={kind}")
-
-
 def _check_identity(served: Served, obj: Object, call: Call) -> None:
     metadata: Object = obj["metadata"]
     name = metadata.get("name")
@@ -319,10 +316,11 @@ def _check_identity(served: Served, obj: Object, call: Call) -> None:
         )
 
 
-def _check_preconditions(served: Served, record: Record, obj: Object) -> None:
+def _check_preconditions(served: Served, record: Record, obj: Object, call: Call) -> None:
+    """The uid of an update says which object is meant; that of a patch is a change like any other."""
     metadata: Object = obj["metadata"]
     name = objects.name(record.object)
-    if uid := metadata.get("uid"):
+    if (uid := metadata.get("uid")) and call.verb != "patch":
         current = objects.uid(record.object)
         if uid != current:
             message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"

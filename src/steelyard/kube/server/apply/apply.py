@@ -22,6 +22,7 @@ from steelyard.kube.server.apply.managedfields import Entry, Identity, Managed
 from steelyard.kube.server.apply.shape import Shape
 
 NOTHING: Final = FieldSet()
+EMPTY: Final[Object] = {}
 STATUS: Final = FieldSet.of(("status",))
 ALL_BUT_STATUS: Final = FieldSet.of(("metadata",), ("spec",))
 
@@ -46,6 +47,7 @@ def apply(
     force: bool,
     api_version: str,
     now: str,
+    blank: Object = EMPTY,
     subresource: str = "",
     ignored: FieldSet = NOTHING,
 ) -> Object:
@@ -53,14 +55,16 @@ def apply(
 
     Fields that the manager applied before, leaves out now, and nobody else manages, are removed. A field whose value
     would change and that another manages is a conflict (`errors.Conflict`, with a cause for each), unless `force`,
-    which takes it over.
+    which takes it over. `blank` is an object of the kind in which nothing is set, from which a create starts.
     """
     kind = shape.of(schema)
     _check(kind, applied, api_version)
     config = _configuration(applied, ignored.tree)
-    before = {"apiVersion": api_version, "kind": applied.get("kind")} if live is None else _unmanaged(live)
+    before = _unmanaged(live) if live is not None else {**blank, "apiVersion": api_version, "kind": applied.get("kind")}
     was = {} if live is None else managedfields.stored(live)
-    managed = was or ({} if live is None else _first_apply(kind, before, api_version, now, subresource, ignored.tree))
+    managed = was or (
+        {} if live is None else _first_apply(kind, blank, before, api_version, now, subresource, ignored.tree)
+    )
 
     identity = managedfields.identify(manager, "Apply", api_version, subresource)
     last = managed.get(identity)
@@ -103,10 +107,12 @@ def track_update(
     manager: str,
     api_version: str,
     now: str,
+    blank: Object = EMPTY,
     subresource: str = "",
     ignored: FieldSet = NOTHING,
 ) -> Object:
-    """`after` with the managed fields that result from this write; `before` is None for a create.
+    """`after` with the managed fields that result from this write; `before` is None for a create, and then `blank` is
+    what the kind has when nothing is set: nobody manages a structure for its being there.
 
     An object that has no managed fields (someone reset them) stays without until it is first applied.
     """
@@ -114,7 +120,7 @@ def track_update(
     if before is not None and not managed:
         return managedfields.with_managed(after, None) if "managedFields" in objects.metadata(after) else after
     kind = shape.of(schema)
-    changes = typed.compare(kind, before or {}, after).without(ignored.tree)
+    changes = typed.compare(kind, blank if before is None else before, after).without(ignored.tree)
     touched = fieldset.union(changes.added, changes.modified)
     own = fieldset.difference(touched, _NEVER)
     updated = _released(managed, touched, changes.removed) if managed else {}
@@ -151,9 +157,11 @@ def _released(managed: Managed, touched: Tree, removed: Tree) -> Managed:
     return left
 
 
-def _first_apply(kind: Shape, before: Object, api_version: str, now: str, subresource: str, ignored: Tree) -> Managed:
+def _first_apply(
+    kind: Shape, blank: Object, before: Object, api_version: str, now: str, subresource: str, ignored: Tree
+) -> Managed:
     """An object from before anyone tracked its fields: what it has is taken for an update by nobody in particular."""
-    present = fieldset.recursive_difference(typed.compare(kind, {}, before).added, ignored)
+    present = fieldset.recursive_difference(typed.compare(kind, blank, before).added, ignored)
     fields = fieldset.difference(present, _NEVER)
     if not fields:
         return {}
