@@ -1,0 +1,1 @@
+"""Other people's software, as they publish it, against our API server."""
