@@ -88,18 +88,20 @@ def _check_allowed(served: Served, record: Record, wanted: DeleteOptions, name: 
 
 async def _delete(core: Core, served: Served, call: Call, wanted: DeleteOptions, record: Record) -> Reply:
     wanted = _settled(served, record, wanted)
+    code = 202 if wanted.is_told_not_to_orphan else 200
     if wanted.dry_run:
         state = next_state(core, record, wanted)
-        return _gone(core, served, record, call) if state is None else reading.of_object(core, served, state, call)
+        if state is None:
+            return _gone(core, served, record, call)
+        return reading.of_object(core, served, state, call, code)
     remaining = start(core, record, wanted)
     if remaining is None:
         await core.settle(record)
-        return reading.of_record(core, served, await shown(core, served, record), call)
+        return reading.of_record(core, served, await shown(core, served, record), call, code)
     is_gone = core.store.head(record.key) is None
     result = await durable(remaining)
     if is_gone:
         return _gone(core, served, await shown(core, served, result), call)
-    code = 202 if wanted.is_told_not_to_orphan else 200
     return reading.of_record(core, served, await shown(core, served, result), call, code)
 
 
@@ -136,6 +138,8 @@ async def delete_collection(core: Core, served: Served, call: Call) -> Reply:
     elif not wanted.dry_run:
         await _delete_all(core, served, records, wanted)
     metadata: Object = {"resourceVersion": str(core.store.revision)}
+    if served.custom:
+        metadata["continue"] = ""
     items = [view(record, served) for record in records]
     if not served.custom:
         items = [{key: item[key] for key in item if key not in {"apiVersion", "kind"}} for item in items]

@@ -186,7 +186,9 @@ def changed(
     if finish is None and managedfields.keep_times(old, obj) is old:
         return old
     is_custom = served.custom is not None
-    causes = metadata.validate_update(obj["metadata"], objects.metadata(old), served.resource, custom=is_custom)
+    causes = metadata.validate_update(
+        obj["metadata"], objects.metadata(old), served.resource, custom=is_custom, subresource=subresource
+    )
     if served.custom:
         unchanged: list[str] = []
         causes += customresources.validate_object(served.custom, obj, old, unchanged)
@@ -233,8 +235,16 @@ def _refuse(served: Served, obj: Object, causes: list[Cause]) -> None:
         raise errors.invalid(served.resource.group, served.resource.kind, objects.name(obj), causes)
 
 
-_OPEN_METADATA = ("labels", "annotations")
-"""What a write to the status of a Node may change besides: kubelet does."""
+_CLOSED_METADATA: Final = frozenset(
+    {
+        "customresourcedefinitions.apiextensions.k8s.io", "flowschemas.flowcontrol.apiserver.k8s.io",
+        "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io", "resourceclaims.resource.k8s.io",
+        "servicecidrs.networking.k8s.io", "validatingadmissionpolicies.admissionregistration.k8s.io",
+        "volumeattachments.storage.k8s.io",
+    }
+)  # fmt: skip
+"""Built-in kinds whose metadata a write to the status leaves alone; that of the others it may change."""
+_KEPT_BY_STATUS: Final = {"deployments.apps": "labels", "pods": "ownerReferences"}
 
 
 def _within_reach(served: Served, old: Object, obj: Object, subresource: str) -> Object:
@@ -252,11 +262,13 @@ def _within_reach(served: Served, old: Object, obj: Object, subresource: str) ->
 
 
 def _with_status_of(served: Served, old: Object, obj: Object) -> Object:
-    meta = {**objects.metadata(old)}
-    _copy_field(obj["metadata"], meta, "managedFields")
-    if served.resource.kind == "Node" and not served.custom:
-        for name in _OPEN_METADATA:
-            _copy_field(obj["metadata"], meta, name)
+    if served.custom is not None or served.group_resource in _CLOSED_METADATA:
+        meta = {**objects.metadata(old)}
+        _copy_field(obj["metadata"], meta, "managedFields")
+    else:
+        meta = {**obj["metadata"]}
+        if kept := _KEPT_BY_STATUS.get(served.group_resource):
+            _copy_field(objects.metadata(old), meta, kept)
     result = {**old, "metadata": meta}
     _copy_field(obj, result, "status")
     return result

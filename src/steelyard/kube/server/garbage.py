@@ -12,12 +12,15 @@ from collections.abc import Iterable
 
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
-from steelyard.kube.server import deleting, upkeep
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from steelyard.kube.server import deleting, keys, upkeep
 from steelyard.kube.server.admission.housekeeping import Housekeeping
 from steelyard.kube.server.background import Work
 from steelyard.kube.server.core import Core
 from steelyard.kube.server.deleting import FOREGROUND, ORPHAN
 from steelyard.kube.server.options import DeleteOptions
+from steelyard.kube.server.registry import Served
+from steelyard.kube.server.reporting import Reports
 from steelyard.kube.store.record import Change, Record
 
 _OWNED = b'"ownerReferences":['
@@ -32,18 +35,25 @@ class Garbage(Work):
         super().__init__()
         self._core = core
         self._housekeeping = Housekeeping(core, "generic-garbage-collector")
+        self._reports = Reports(core, "garbage-collector-controller")
         self._owners: dict[str, tuple[str, ...]] = {}
         """Key of a dependent to the UIDs of its owners."""
         self._dependents: dict[str, set[str]] = {}
         """UID of an owner, whether it exists or not, to the keys of its dependents."""
         self._waiting: dict[str, str] = {}
         """UID to key of owners that wait for their dependents."""
+        self._unresolved: set[str] = set()
+        """Keys of dependents with an owner of a kind that is not served: they wait for its definition."""
+        self._unseen: set[str] = set()
+        """Keys of dependents whose owners have not been looked for yet."""
+        self._definitions = core.prefix(CUSTOM_RESOURCE_DEFINITIONS)
 
     def load(self, records: Iterable[Record]) -> None:
-        for index in (self._owners, self._dependents, self._waiting):
+        for index in (self._owners, self._dependents, self._waiting, self._unresolved, self._unseen):
             index.clear()
         for record in records:
             self._put(record)
+        self._unseen.clear()
 
     def observe(self, change: Change) -> None:
         record, previous = change.record, change.previous
@@ -51,6 +61,8 @@ class Garbage(Work):
             self._put(record)
             return
         self._index(change.key, ())
+        self._unresolved.discard(change.key)
+        self._unseen.discard(change.key)
         if previous is None:
             return
         uid = objects.uid(previous.object)
@@ -63,11 +75,20 @@ class Garbage(Work):
         if _OWNED in value:
             owners = tuple(str(owner.get("uid") or "") for owner in objects.owner_references(record.object))
             if self._index(record.key, owners):
+                self._unseen.add(record.key)
                 self.enqueue(record.key)
+            elif self._waiting:
+                # A reference may have ceased to block.
+                for uid in owners:
+                    if uid in self._waiting:
+                        self.enqueue(self._waiting[uid])
         elif record.key in self._owners:
             self._index(record.key, ())
         if _DELETED in value and not _PROPAGATING.isdisjoint(objects.finalizers(record.object)):
             self.enqueue(record.key)
+        if self._unresolved and record.key.startswith(self._definitions):
+            for key in self._unresolved:
+                self.enqueue(key)
 
     def _index(self, key: str, owners: tuple[str, ...]) -> bool:
         """Whether the owners are others than before."""
@@ -106,32 +127,44 @@ class Garbage(Work):
             self._collect(record)
 
     def _collect(self, record: Record) -> None:
+        """Nothing is done while it is not known of every owner whether it exists."""
         obj = record.object
-        standing: list[Object] = []
-        waiting = False
-        for reference in objects.owner_references(obj):
-            owner = self._owner(reference, record)
-            if owner is _GONE:
-                continue
-            if owner is not _UNKNOWN and objects.is_being_deleted(owner) and FOREGROUND in objects.finalizers(owner):
-                waiting = True
-            else:
-                standing.append(reference)
-        if len(standing) == len(objects.owner_references(obj)):
+        references = objects.owner_references(obj)
+        owners = [self._owner(reference, record) for reference in references]
+        is_new = record.key in self._unseen
+        self._unseen.discard(record.key)
+        if any(owner is _UNKNOWN for owner in owners):
+            return
+        if is_new:
+            for reference, owner in zip(references, owners, strict=True):
+                if owner is _GONE:
+                    self._report_misplaced(record, reference)
+        waiting = [owner is not _GONE and _waits(owner) for owner in owners]
+        standing = [
+            reference
+            for reference, owner, waits in zip(references, owners, waiting, strict=True)
+            if owner is not _GONE and not waits
+        ]
+        if len(standing) == len(references):
             return
         if standing:
             self._set_owners(record, standing)
             return
-        is_blocked = waiting and any(self._blocking(objects.uid(obj)))
+        dependents = self._dependents.get(objects.uid(obj), ())
+        if any(waiting) and dependents:
+            if any(self._is_waiting(key) for key in dependents) and self._unblock(record):
+                self.enqueue(record.key)
+            else:
+                self._delete(record, _FOREGROUND)
+            return
         finalizers = objects.finalizers(obj)
-        options = _AS_MARKED if not _PROPAGATING.isdisjoint(finalizers) else _FOREGROUND if is_blocked else _BACKGROUND
-        self._delete(record, options)
+        self._delete(record, _BACKGROUND if _PROPAGATING.isdisjoint(finalizers) else _AS_MARKED)
 
     def _owner(self, reference: Object, dependent: Record) -> Object:
         """The owner, or `_GONE`, or `_UNKNOWN` where the server cannot tell and so must not delete."""
-        group, _ = resources.split_api_version(str(reference.get("apiVersion") or ""))
-        served = self._core.registry.of_kind(group, str(reference.get("kind") or ""))
+        served = self._kind(reference)
         if served is None:
+            self._unresolved.add(dependent.key)
             return _UNKNOWN
         namespace = objects.namespace(dependent.object)
         if served.resource.namespaced and not namespace:
@@ -140,6 +173,59 @@ class Garbage(Work):
         owner = self._core.store.head(key)
         is_the_same = owner is not None and objects.uid(owner.object) == reference.get("uid")
         return owner.object if owner is not None and is_the_same else _GONE
+
+    def _kind(self, reference: Object) -> Served | None:
+        group, version = resources.split_api_version(str(reference.get("apiVersion") or ""))
+        served = self._core.registry.of_kind(group, str(reference.get("kind") or ""))
+        return self._core.registry.find(group, version, served.resource.plural) if served is not None else None
+
+    def _report_misplaced(self, dependent: Record, reference: Object) -> None:
+        """An owner in another namespace is none; whoever wrote the reference is told why the object goes."""
+        served = self._kind(reference)
+        if served is None or not served.resource.namespaced:
+            return
+        uid = str(reference.get("uid") or "")
+        needle = f'"uid":"{uid}"'.encode()
+        here = objects.namespace(dependent.object)
+        for record in self._core.store.scan(self._core.prefix(served.resource)):
+            if needle in record.value and objects.uid(record.object) == uid:
+                if keys.locate(record.key).namespace != here:
+                    owner = (
+                        f"[{reference.get('apiVersion')}/{reference.get('kind')}, namespace: {here}, "
+                        f"name: {reference.get('name')}, uid: {uid}]"
+                    )
+                    message = f'ownerRef {owner} does not exist in namespace "{here}"'
+                    self._reports.warn(dependent.object, "OwnerRefInvalidNamespace", message)
+                return
+
+    def _is_waiting(self, key: str) -> bool:
+        record = self._core.store.head(key)
+        return record is not None and _waits(record.object)
+
+    def _unblock(self, record: Record) -> bool:
+        """Lets the object's owners go before it, which ends a circle of owners that wait for each other.
+
+        False if it blocks none of them.
+        """
+        references = objects.owner_references(record.object)
+        if not any(reference.get("blockOwnerDeletion") for reference in references):
+            return False
+        is_custom = self._is_custom(record)
+        self._set_owners(
+            record,
+            [
+                {**reference, "blockOwnerDeletion": False}
+                if is_custom or reference.get("blockOwnerDeletion")
+                else reference
+                for reference in references
+            ],
+        )
+        return True
+
+    def _is_custom(self, record: Record) -> bool:
+        place = keys.locate(record.key)
+        served = self._core.registry.of_collection(place.group, place.plural)
+        return served is not None and served.custom is not None
 
     def _wait_for_dependents(self, record: Record) -> None:
         uid = objects.uid(record.object)
@@ -186,6 +272,7 @@ class Garbage(Work):
 
     def close(self) -> None:
         self._housekeeping.close()
+        self._reports.close()
 
     def _delete(self, record: Record, options: DeleteOptions) -> None:
         if self._housekeeping.takes(record, options, lambda: self.retry(record.key)):
@@ -195,6 +282,11 @@ class Garbage(Work):
             self.write(write, record.key)
 
 
+def _waits(owner: Object) -> bool:
+    """Whether the object is being deleted in the foreground."""
+    return objects.is_being_deleted(owner) and FOREGROUND in objects.finalizers(owner)
+
+
 _PROPAGATING = frozenset({FOREGROUND, ORPHAN})
-_GONE: Object = {}
-_UNKNOWN: Object = {}
+_GONE: Object = {"gone": True}
+_UNKNOWN: Object = {"unknown": True}

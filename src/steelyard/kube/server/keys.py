@@ -10,6 +10,14 @@ from typing import NamedTuple
 
 from steelyard.kube.resources import Resource
 
+_UPSTREAM = {
+    "endpoints": "services/endpoints",
+    "ingresses": "ingress",
+    "nodes": "minions",
+    "replicationcontrollers": "controllers",
+    "services": "services/specs",
+}
+
 
 class Location(NamedTuple):
     """A key taken apart."""
@@ -34,6 +42,14 @@ def collection(space: str, group: str, plural: str, namespace: str = "") -> str:
 
 def key(space: str, resource: Resource, namespace: str, name: str) -> str:
     return collection(space, resource.group, resource.plural, namespace if resource.namespaced else "") + name
+
+
+def upstream(resource: Resource, namespace: str, name: str, *, custom: bool) -> str:
+    """Where kube-apiserver keeps the object in etcd: some of its messages say it."""
+    plural = _UPSTREAM.get(resource.plural, resource.plural)
+    if custom or resource.group in ("apiextensions.k8s.io", "apiregistration.k8s.io"):
+        plural = f"{resource.group}/{resource.plural}"
+    return "/".join(filter(None, ("/registry", plural, namespace, name)))
 
 
 def collection_of(key: str) -> str:

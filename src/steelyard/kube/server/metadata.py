@@ -37,6 +37,34 @@ _FREE_FINALIZERS: Final = frozenset(
     }
 )  # fmt: skip
 """Groups of built-in kinds whose finalizers need no prefix, like those of custom resources."""
+_LOOKS: Final = {
+    **dict.fromkeys(
+        (
+            ("", "configmaps"), ("", "endpoints"), ("", "secrets"), ("", "serviceaccounts"), ("", "services"),
+            ("networking.k8s.io", "ingressclasses"), ("networking.k8s.io", "ingresses"),
+        ),
+        "changes new",
+    ),
+    **dict.fromkeys(
+        (
+            ("", "namespaces"), ("", "nodes"), ("", "persistentvolumeclaims"), ("", "persistentvolumes"),
+            ("", "replicationcontrollers"), ("batch", "jobs"), ("networking.k8s.io", "ipaddresses"),
+            ("networking.k8s.io", "networkpolicies"), ("storage.k8s.io", "storageclasses"),
+        ),
+        "new changes",
+    ),
+    **dict.fromkeys(
+        (("", "limitranges"), ("discovery.k8s.io", "endpointslices"), ("policy", "poddisruptionbudgets")), "new"
+    ),
+    **dict.fromkeys(
+        (
+            ("rbac.authorization.k8s.io", plural)
+            for plural in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
+        ),
+        "new new changes",
+    ),
+}  # fmt: skip
+"""How the rules of a kind look at an update's metadata; those of the others look at what changed."""
 _IMMUTABLE: Final = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
 _ABSENT: Final = (None, "")
 _STANDARD_FINALIZERS: Final = ("orphan", "foregroundDeletion", "kubernetes")
@@ -95,16 +123,29 @@ def validate_create(meta: Object, resource: Resource, *, custom: bool = False) -
     return found + _unqualified_finalizers(meta, resource, custom=custom) if meta.get("finalizers") else found
 
 
-def validate_update(meta: Object, old: Object, resource: Resource, *, custom: bool = False) -> list[Cause]:
+def validate_update(
+    meta: Object, old: Object, resource: Resource, *, custom: bool = False, subresource: str = ""
+) -> list[Cause]:
     """`meta` and `old` are the metadata, after `keep_owned`.
 
-    Upstream looks at an update three times: as at something new, at what changed, and at both once more with the rules
-    of the kind. A mistake is told as often as it is seen.
+    Upstream looks at an update several times: as at something new, at what changed, and at one or both once more with
+    the rules of the kind. A mistake is told as often as it is seen.
     """
     found = objectmeta.validate_new(meta, namespaced=resource.namespaced, rule=names.path_segment)
     changes = _validate_changes(meta, old)
-    found += changes + changes
-    return found + _unqualified_finalizers(meta, resource, custom=custom) if meta.get("finalizers") else found
+    found += changes
+    unqualified = _unqualified_finalizers(meta, resource, custom=custom) if meta.get("finalizers") else []
+    if not found and not unqualified:
+        return found
+    looks = "changes" if custom or subresource else _LOOKS.get((resource.group, resource.plural), "changes")
+    for look in looks.split():
+        found += (
+            changes
+            if look == "changes"
+            else objectmeta.validate_new(meta, namespaced=resource.namespaced, rule=name_rule(resource))
+        )
+        found += unqualified
+    return found
 
 
 def _validate_changes(meta: Object, old: Object) -> list[Cause]:

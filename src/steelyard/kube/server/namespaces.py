@@ -9,22 +9,24 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import NAMESPACES
+from steelyard.kube.resources import NAMESPACES, Resource
 from steelyard.kube.server import deleting, keys, upkeep
 from steelyard.kube.server.admission.housekeeping import Housekeeping
 from steelyard.kube.server.background import Work
 from steelyard.kube.server.core import Core
 from steelyard.kube.server.options import DeleteOptions
-from steelyard.kube.server.registry import builtin
+from steelyard.kube.server.registry import Served, builtin
 from steelyard.kube.store.record import Change, Record
 
 SYSTEM: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 FINALIZER: Final = "kubernetes"
 _BACKGROUND: Final = DeleteOptions(propagation="Background")
+_PODS: Final = Resource("", "v1", "pods", "Pod")
 _AT_ONCE: Final = 500
 _DELETED: Final = b'"deletionTimestamp":"'
 _WELL: Final = {
@@ -41,6 +43,42 @@ _WELL: Final = {
     "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 }
 """What termination reports, in upstream's order, while nothing is amiss: reason and message."""
+
+
+@dataclass
+class _Content:
+    """What is left in a namespace after everything that can go was told to go."""
+
+    left: list[Record] = field(default_factory=list[Record])
+    refusals: list[str] = field(default_factory=list[str])
+    """Why webhooks do not let go: the first reason for each kind."""
+    is_asked_about: bool = False
+    """Webhooks have a say, and have not said all of it."""
+    waits_for_pods: bool = False
+    deletions: int = 0
+
+    @property
+    def is_gone(self) -> bool:
+        return not self.left and not self.is_asked_about
+
+    def troubles(self) -> dict[str, tuple[str, str]]:
+        """The conditions that are not well, with reason and message. Pods that are left are not told of."""
+        found: dict[str, tuple[str, str]] = {}
+        if self.refusals:
+            told = ", ".join(sorted(self.refusals))
+            message = f"Failed to delete all resource types, {len(self.refusals)} remaining: {told}"
+            found["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", message)
+        if not self.left or self.waits_for_pods:
+            return found
+        kinds = Counter(f"{_resource(each)} has" for each in self.left)
+        content = ", ".join(f"{kind} {count} resource instances" for kind, count in sorted(kinds.items()))
+        found["NamespaceContentRemaining"] = ("SomeResourcesRemain", f"Some resources are remaining: {content}")
+        finalizers = Counter(finalizer for each in self.left for finalizer in objects.finalizers(each.object))
+        if finalizers:
+            names = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+            message = f"Some content in the namespace has finalizers remaining: {names}"
+            found["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
+        return found
 
 
 class Namespaces(Work):
@@ -80,52 +118,79 @@ class Namespaces(Work):
         record = self._core.store.head(self._prefix + item)
         if record is None or not objects.is_being_deleted(record.object):
             return
-        if FINALIZER not in objects.sequence(objects.at(record.object, "spec", "finalizers")):
+        if not objects.sequence(objects.at(record.object, "spec", "finalizers")):
             return
-        left: list[Record] = []
-        deletions = 0
-        for served in self._core.registry.collections():
-            if not served.resource.namespaced:
-                continue
-            for listed in self._core.store.scan(self._core.prefix(served.resource, item)):
-                current = self._core.store.head(listed.key)
-                if current is None:
-                    continue
-                if self._housekeeping.takes(current, _BACKGROUND, functools.partial(self.retry, item)):
-                    left.append(current)
-                    continue
-                write = deleting.start(self._core, current, _BACKGROUND)
-                if write is not None:
-                    self.write(write, item)
-                    deletions += 1
-                    if deletions == _AT_ONCE:
-                        self.enqueue(item)
-                        return
-                held = self._core.store.head(listed.key)
-                if held is not None:
-                    left.append(held)
-        if not self._report(record, left) and not left:
+        content = _Content()
+        if not self._empty(item, content):
+            self.enqueue(item)
+        elif not self._report(record, content) and content.is_gone:
             self._finish(record)
 
+    def _empty(self, namespace: str, content: _Content) -> bool:
+        """Starts the deletion of everything and notes what is left then; False if there is more than fits into one go.
+
+        Pods go first: while there are some, nothing else does.
+        """
+        kinds = sorted(self._core.registry.collections(), key=lambda each: each.resource.plural != "pods")
+        for served in kinds:
+            if not served.resource.namespaced:
+                continue
+            if not self._empty_collection(namespace, served, content):
+                return False
+            if served.resource == _PODS and not content.is_gone:
+                content.waits_for_pods = True
+                return True
+        return True
+
+    def _empty_collection(self, namespace: str, served: Served, content: _Content) -> bool:
+        refusals: list[str] = []
+        left: list[Record] = []
+        for listed in self._core.store.scan(self._core.prefix(served.resource, namespace)):
+            current = self._core.store.head(listed.key)
+            if current is None:
+                continue
+            if self._housekeeping.takes(current, _BACKGROUND, functools.partial(self.retry, namespace)):
+                content.is_asked_about = True
+                refusals += filter(None, (self._housekeeping.refusal(listed.key),))
+                continue
+            write = deleting.start(self._core, current, _BACKGROUND)
+            if write is not None:
+                self.write(write, namespace)
+                content.deletions += 1
+                if content.deletions == _AT_ONCE:
+                    return False
+            held = self._core.store.head(listed.key)
+            if held is not None:
+                left.append(held)
+        if refusals:
+            content.refusals.append(refusals[0])
+        else:
+            content.left += left
+        return True
+
     def _finish(self, record: Record) -> None:
+        """Lets go of a namespace that is empty; finalizers of others may hold it still."""
         obj = record.object
         spec = objects.mapping(obj.get("spec"))
-        finalizers = [each for each in objects.sequence(spec.get("finalizers")) if each != FINALIZER]
+        before = objects.sequence(spec.get("finalizers"))
+        if FINALIZER not in before:
+            return
+        finalizers = sorted(each for each in before if each != FINALIZER)
         emptied = {**obj, "spec": {**spec, "finalizers": finalizers}}
         if not finalizers:
             emptied["spec"] = {key: value for key, value in spec.items() if key != "finalizers"}
-        self.write(deleting.replace(self._core, record, emptied), objects.name(obj))
+        tracked = upkeep.tracked(self._core, _namespaces(), obj, emptied, "finalize")
+        self.write(deleting.replace(self._core, record, tracked), objects.name(obj))
 
-    def _report(self, record: Record, left: list[Record]) -> bool:
+    def _report(self, record: Record, content: _Content) -> bool:
         """Whether it wrote: only what differs, or a namespace that waits would never be at rest."""
         status = objects.mapping(record.object.get("status"))
         before = [objects.mapping(each) for each in objects.sequence(status.get("conditions"))]
-        after = self._conditions(before, _held(left))
+        after = self._conditions(before, content.troubles())
         if after == before:
             return False
         changed = {**record.object, "status": {**status, "phase": "Terminating", "conditions": after}}
-        served = builtin()["", "v1", NAMESPACES.plural]
-        tracked = upkeep.tracked(self._core, served, record.object, changed, "status")
+        tracked = upkeep.tracked(self._core, _namespaces(), record.object, changed, "status")
         self.write(self._core.put(record.key, tracked, expect=record.revision), objects.name(record.object))
         return True
 
@@ -147,19 +212,8 @@ class Namespaces(Work):
         return list(after.values())
 
 
-def _held(left: list[Record]) -> dict[str, tuple[str, str]]:
-    """The conditions that are not well, with reason and message."""
-    if not left:
-        return {}
-    kinds = Counter(f"{_resource(each)} has" for each in left)
-    content = ", ".join(f"{kind} {count} resource instances" for kind, count in sorted(kinds.items()))
-    held = {"NamespaceContentRemaining": ("SomeResourcesRemain", f"Some resources are remaining: {content}")}
-    finalizers = Counter(finalizer for each in left for finalizer in objects.finalizers(each.object))
-    if finalizers:
-        names = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
-        message = f"Some content in the namespace has finalizers remaining: {names}"
-        held["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
-    return held
+def _namespaces() -> Served:
+    return builtin()["", "v1", NAMESPACES.plural]
 
 
 def _resource(record: Record) -> str:

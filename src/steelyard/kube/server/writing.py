@@ -16,7 +16,7 @@ from steelyard.kube import errors, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.schema.model import Schema
-from steelyard.kube.server import deleting, drafts, reading
+from steelyard.kube.server import deleting, drafts, keys, reading
 from steelyard.kube.server import metadata as naming
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server.addresses import Services
@@ -323,8 +323,10 @@ def _check_preconditions(served: Served, record: Record, obj: Object, call: Call
     if (uid := metadata.get("uid")) and call.verb != "patch":
         current = objects.uid(record.object)
         if uid != current:
+            place = keys.upstream(served.resource, call.namespace, name, custom=served.custom is not None)
+            refusal = f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0"
             message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
-            raise errors.conflict(served.group_resource, name, message)
+            raise errors.conflict(served.group_resource, name, f"{refusal}, AdditionalErrorMsg: {message}")
     if (version := metadata.get("resourceVersion")) and version != str(record.revision):
         raise errors.conflict(served.group_resource, name, MODIFIED)
 

@@ -25,13 +25,14 @@ _GROUPS: Final = ("system:serviceaccounts", "system:serviceaccounts:kube-system"
 
 
 class Housekeeping:
-    __slots__ = ("_core", "_failures", "_tasks", "_user")
+    __slots__ = ("_core", "_failures", "_refusals", "_tasks", "_user")
 
     def __init__(self, core: Core, account: str) -> None:
         self._core = core
         self._user = User(f"system:serviceaccount:kube-system:{account}", _GROUPS)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, int] = {}
+        self._refusals: dict[str, str] = {}
 
     def takes(self, record: Record, wanted: DeleteOptions, again: Callable[[], None]) -> bool:
         """False if no webhook is concerned, so that the caller deletes the object itself.
@@ -49,6 +50,10 @@ class Housekeeping:
             self._tasks[record.key] = asyncio.get_running_loop().create_task(delete)
         return True
 
+    def refusal(self, key: str) -> str:
+        """Why the last attempt to delete the object failed; nothing if it did not, or none was made."""
+        return self._refusals.get(key, "")
+
     async def _delete(self, record: Record, served: Served, wanted: DeleteOptions, again: Callable[[], None]) -> None:
         resource, obj = served.resource, record.object
         preconditions = {"uid": objects.uid(obj), "resourceVersion": str(record.revision)}
@@ -65,15 +70,23 @@ class Housekeeping:
         )
         try:
             await deleting.delete(self._core, served, call)
-            self._failures.pop(record.key, None)
+            self._forget(record.key)
         except errors.NotFound:
-            self._failures.pop(record.key, None)
-        except (errors.ApiError, StoreError):
+            self._forget(record.key)
+        except (errors.ApiError, StoreError) as error:
+            is_news = self._refusals.get(record.key) != str(error)
+            self._refusals[record.key] = str(error)
+            if is_news:
+                again()
             failures = self._failures[record.key] = self._failures.get(record.key, 0) + 1
             await asyncio.sleep(min(_LONGEST, 2.0 ** (failures - 1)))
             asyncio.get_running_loop().call_soon(again)
         finally:
             del self._tasks[record.key]
+
+    def _forget(self, key: str) -> None:
+        self._failures.pop(key, None)
+        self._refusals.pop(key, None)
 
     def close(self) -> None:
         for task in self._tasks.values():

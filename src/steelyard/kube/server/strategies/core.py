@@ -41,8 +41,9 @@ class NamespaceStrategy(Strategy):
         obj["spec"] = objects.copy(objects.mapping(old.get("spec")))
 
     def prepare_part(self, obj: Object, old: Object, subresource: str) -> None:
-        if subresource == "finalize":
-            _label(obj)
+        if subresource == "status":
+            obj["status"] = {"phase": "Active", **objects.mapping(obj.get("status"))}
+        _label(obj)
 
     def validate_create(self, obj: Object) -> list[Cause]:
         return _validate_finalizers(obj, indexed=False)
