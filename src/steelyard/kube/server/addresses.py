@@ -12,7 +12,9 @@ _SERVICES = Resource("", "v1", "services", "Service")
 
 
 class Services:
-    """What is taken by services other than the one with the given UID. Looked up once, when first asked."""
+    """What is taken by services other than the one with the given UID, also by those that are only being written: of
+    two that ask at the same time one must not get it. Looked up once, when first asked.
+    """
 
     def __init__(self, core: Core, asking: str) -> None:
         self._core = core
@@ -28,7 +30,7 @@ class Services:
     def _held(self) -> tuple[frozenset[str], frozenset[int]]:
         addresses: set[str] = set()
         ports: set[int] = set()
-        for record in self._core.store.scan(self._core.prefix(_SERVICES)):
+        for record in self._core.store.heads(self._core.prefix(_SERVICES)):
             if objects.uid(record.object) == self._asking:
                 continue
             spec = objects.mapping(record.object.get("spec"))

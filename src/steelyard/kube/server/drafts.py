@@ -21,6 +21,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.schema import default, prune, validate
 from steelyard.kube.server import customresources, decoding, metadata
 from steelyard.kube.server.apply import apply, managedfields
+from steelyard.kube.server.apply.fieldset import FieldSet
 from steelyard.kube.server.core import ordered
 from steelyard.kube.server.options import WriteOptions
 from steelyard.kube.server.registry import Served
@@ -226,7 +227,7 @@ def _tracked(
         api_version=served.resource.api_version,
         now=now,
         subresource=subresource,
-        ignored=apply.reset_fields(subresource, has_status=served.has_status),
+        ignored=reset_fields(served, subresource),
     )
 
 
@@ -261,8 +262,18 @@ def _within_reach(served: Served, old: Object, obj: Object, subresource: str) ->
             return obj
 
 
+def reset_fields(served: Served, subresource: str) -> FieldSet:
+    """What a write to this endpoint of the resource cannot change, and so does not manage."""
+    open_metadata = _has_open_metadata(served)
+    return apply.reset_fields(subresource, has_status=served.has_status, open_metadata=open_metadata)
+
+
+def _has_open_metadata(served: Served) -> bool:
+    return served.custom is None and served.group_resource not in _CLOSED_METADATA
+
+
 def _with_status_of(served: Served, old: Object, obj: Object) -> Object:
-    if served.custom is not None or served.group_resource in _CLOSED_METADATA:
+    if not _has_open_metadata(served):
         meta = {**objects.metadata(old)}
         _copy_field(obj["metadata"], meta, "managedFields")
     else:

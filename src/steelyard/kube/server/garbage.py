@@ -187,7 +187,7 @@ class Garbage(Work):
         uid = str(reference.get("uid") or "")
         needle = f'"uid":"{uid}"'.encode()
         here = objects.namespace(dependent.object)
-        for record in self._core.store.scan(self._core.prefix(served.resource)):
+        for record in self._core.store.heads(self._core.prefix(served.resource)):
             if needle in record.value and objects.uid(record.object) == uid:
                 if keys.locate(record.key).namespace != here:
                     owner = (

@@ -221,7 +221,7 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
         api_version=served.resource.api_version,
         now=core.timestamp(),
         subresource=call.subresource,
-        ignored=apply.reset_fields(call.subresource, has_status=served.has_status),
+        ignored=drafts.reset_fields(served, call.subresource),
     )
     draft = Draft(drafts.merged(served, merged), is_tracked=True)
     metadata: Object = draft.obj["metadata"]

@@ -155,6 +155,15 @@ class Store:
             keys = state.irange(prefix, upper_bound(prefix), (True, False))
         return [state[key] for key in (islice(keys, limit) if limit else keys)]
 
+    def heads(self, prefix: str) -> list[Record]:
+        """The newest records under the prefix, durable or not, in no order: what must be unique starts from them."""
+        found = self.scan(prefix)
+        pending = {key: write.change.record for key, write in self._pending.items() if key.startswith(prefix)}
+        if not pending:
+            return found
+        changed = [record for record in pending.values() if record is not None]
+        return [record for record in found if record.key not in pending] + changed
+
     async def scan_at(self, prefix: str, revision: int, *, after: str = "", limit: int = 0) -> list[Record]:
         """Like `scan`, but the state as of a retained revision. Raises `Compacted` if it is not retained."""
         if revision < self.compacted:

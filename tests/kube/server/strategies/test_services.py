@@ -1,14 +1,17 @@
+import asyncio
 import ipaddress
 from typing import Any
 
 import pytest
 
-from steelyard.kube import objects
+from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.server.strategies import lookup, services
+from tests.kube.server.bench import Bench, make
 
-STRATEGY = lookup.of(Resource("", "v1", "services", "Service"))
+SERVICES = Resource("", "v1", "services", "Service")
+STRATEGY = lookup.of(SERVICES)
 
 
 class Held:
@@ -190,3 +193,18 @@ RULES: list[tuple[str, dict[str, Any], list[str]]] = [
 @pytest.mark.parametrize("spec,expected", [case[1:] for case in RULES], ids=[case[0] for case in RULES])
 def test_rules(spec: dict[str, Any], expected: list[str]) -> None:
     assert complaints(service(**spec)) == expected
+
+
+async def test_services_created_at_the_same_time_share_neither_port_nor_address(bench: Bench) -> None:
+    """What is not durable yet is taken all the same."""
+
+    def exposed(name: str, port: int, address: str) -> Object:
+        spec: Object = {"type": "NodePort", "clusterIP": address, "ports": [{"port": 80, "nodePort": port}]}
+        return make(SERVICES, name, spec)
+
+    same_port = [bench.create(SERVICES, exposed(f"p{n}", 30123, f"10.96.1.{n}")) for n in range(1, 9)]
+    same_address = [bench.create(SERVICES, exposed(f"a{n}", 30200 + n, "10.96.2.1")) for n in range(1, 9)]
+    made = await asyncio.gather(*same_port, *same_address, return_exceptions=True)
+    assert sum(isinstance(each, dict) for each in made[:8]) == 1
+    assert sum(isinstance(each, dict) for each in made[8:]) == 1
+    assert all(isinstance(each, dict | errors.Invalid) for each in made)

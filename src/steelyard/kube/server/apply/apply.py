@@ -24,6 +24,7 @@ from steelyard.kube.server.apply.shape import Shape
 NOTHING: Final = FieldSet()
 EMPTY: Final[Object] = {}
 STATUS: Final = FieldSet.of(("status",))
+SPEC: Final = FieldSet.of(("spec",))
 ALL_BUT_STATUS: Final = FieldSet.of(("metadata",), ("spec",))
 
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
@@ -31,10 +32,13 @@ _SET_BY_SERVER: Final = frozenset({"creationTimestamp", "generation", "selfLink"
 _NEVER: Final = managedfields.NEVER_MANAGED.tree
 
 
-def reset_fields(subresource: str, *, has_status: bool) -> FieldSet:
-    """The fields that a write to this endpoint cannot change, and so does not manage."""
+def reset_fields(subresource: str, *, has_status: bool, open_metadata: bool = False) -> FieldSet:
+    """The fields that a write to this endpoint cannot change, and so does not manage.
+
+    `open_metadata` says that a write to the status may change the metadata too.
+    """
     if subresource == "status":
-        return ALL_BUT_STATUS
+        return SPEC if open_metadata else ALL_BUT_STATUS
     return STATUS if has_status else NOTHING
 
 
