@@ -19,7 +19,7 @@ from pathlib import Path
 import uvloop
 
 import steelyard
-from steelyard import credentials, datadir, encryption
+from steelyard import collecting, credentials, datadir, encryption
 from steelyard.api import registry
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.backup import making
@@ -96,7 +96,9 @@ async def _serve(options: Options, on_ready: OnReady | None, companion: Companio
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, _end_or_force, ended)
-    async with started(options) as platform:
+    async with contextlib.AsyncExitStack() as stack:
+        with collecting.paused():
+            platform = await stack.enter_async_context(started(options))
         if on_ready is not None:
             description = f"domain {options.platform.domain}, {options.platform.infrastructure} machines"
             on_ready(platform.url, options.data_dir.kubeconfig, description)

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 import steelyard
-from steelyard import settings
+from steelyard import collecting, settings
 from steelyard.cli import output, session, targets
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.session import DataDirOption
@@ -122,14 +122,18 @@ def version(data_dir: DataDirOption = None) -> None:
 
 def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, with_demo: bool) -> None:
     platform = _settings(platform_file)
-    from steelyard import app  # imported here: the other commands need none of what the platform loads
-    from steelyard.cli import demo
+    with collecting.paused():
+        from steelyard import app  # imported here: the other commands need none of what the platform loads
+    companion: app.Companion | None = None
+    if with_demo:
+        from steelyard.cli import demo
 
+        companion = demo.show
     try:
         app.run(
             app.Options(data_dir=where, host=host, port=port, platform=platform),
             on_ready=_announce,
-            companion=demo.show if with_demo else None,
+            companion=companion,
         )
     except AlreadyRunning as error:
         raise CommandError(

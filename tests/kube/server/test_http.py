@@ -383,3 +383,91 @@ class TestConnections:
                 await site.listener.close(deadline=0.05)
             with pytest.raises(aiohttp.ClientError):
                 await request
+
+
+class TestRequestsInPieces:
+    """What reaches the server is bytes in whatever portions the network makes of them."""
+
+    HEAD = f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {serving.ADMIN_TOKEN}\r\n".encode()
+    BODY = orjson.dumps(config_map("a", key="value"))
+
+    def whole(self, *headers: str) -> bytes:
+        lines = "".join(f"{line}\r\n" for line in (f"Content-Length: {len(self.BODY)}", *headers))
+        return self.HEAD + lines.encode() + b"\r\n" + self.BODY
+
+    async def test_byte_by_byte(self, site: Site) -> None:
+        reader, writer = await site.connect()
+        for byte in self.whole():
+            writer.write(bytes([byte]))
+            await writer.drain()
+        assert (await reader.readline()) == b"HTTP/1.1 201 Created\r\n"
+        writer.close()
+
+    async def test_in_chunks(self, site: Site) -> None:
+        reader, writer = await site.connect()
+        writer.write(self.HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+        for start in range(0, len(self.BODY), 10):
+            part = self.BODY[start : start + 10]
+            writer.write(b"%x\r\n%b\r\n" % (len(part), part))
+            await asyncio.sleep(0.001)
+        writer.write(b"0\r\n\r\n")
+        assert (await reader.readline()) == b"HTTP/1.1 201 Created\r\n"
+        writer.close()
+
+    async def test_a_client_that_waits_for_a_word_before_its_body_gets_it(self, site: Site) -> None:
+        reader, writer = await site.connect()
+        head, _, body = self.whole("Expect: 100-continue").partition(b"\r\n\r\n")
+        writer.write(head + b"\r\n\r\n")
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        writer.write(body)
+        assert (await reader.readline()) == b"HTTP/1.1 201 Created\r\n"
+        writer.close()
+
+    async def test_who_is_not_known_is_refused_without_the_body(self, site: Site) -> None:
+        reader, writer = await site.connect()
+        writer.write(
+            f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\n"
+            "Expect: 100-continue\r\nContent-Length: 1000\r\n\r\n".encode()
+        )
+        assert (await reader.readline()) == b"HTTP/1.1 401 Unauthorized\r\n"
+        writer.close()
+
+    async def test_what_follows_a_body_that_is_too_large_is_answered(self, site: Site) -> None:
+        reader, writer = await site.connect()
+        size = bodies.MAX_BYTES + 1
+        writer.write(self.HEAD + b"Content-Length: %d\r\n\r\n" % size)
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 413 ")
+        writer.write(b" " * size + self.whole("Connection: close"))
+        assert b"HTTP/1.1 201 Created\r\n" in await reader.read()
+        writer.close()
+
+    @pytest.mark.parametrize(
+        "request_",
+        [
+            pytest.param(b"GET /version HTTP/1.0\r\n\r\n", id="an old client"),
+            pytest.param(b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", id="one that asks for it"),
+            pytest.param(
+                b"GET /version HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n",
+                id="one that wants another protocol",
+            ),
+            pytest.param(b"GET https://x/version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", id="a proxy"),
+        ],
+    )
+    async def test_the_connection_ends_after_the_answer_to(self, site: Site, request_: bytes) -> None:
+        reader, writer = await site.connect()
+        writer.write(request_)
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"connection: close" in head
+        assert orjson.loads(body)["major"] == "1"
+        writer.close()
+
+    async def test_a_client_that_leaves_in_the_middle_of_its_body_is_forgotten(self, site: Site) -> None:
+        _, writer = await site.connect()
+        writer.write(self.HEAD + b"Content-Length: 100\r\n\r\n{")
+        await asyncio.sleep(0.05)
+        writer.transport.abort()
+        async with asyncio.timeout(10):
+            await site.listener.close()

@@ -1,4 +1,4 @@
-"""One API server as an ASGI application: from a request to a `Call`, and from the `Reply` back to bytes.
+"""One API server: from a request to a `Call`, and from the `Reply` back to bytes.
 
 Every request passes the same stations: who calls (authn), what is asked (routing), may they (authz), the body, the
 API, the answer in a form the client accepts. Whatever goes wrong on the way is answered with a Status object; an
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 import orjson
 
@@ -23,21 +23,18 @@ from steelyard.kube.server.authn import Authenticator
 from steelyard.kube.server.authz import Authorizer
 from steelyard.kube.server.call import Call, Reply, User
 from steelyard.kube.server.endpoints import Endpoints
+from steelyard.kube.server.exchange import Disconnected, Exchange
 from steelyard.kube.server.limits import InFlight
 from steelyard.kube.server.metrics import Labels, RequestMetrics
 from steelyard.kube.server.operations import Operation, Operations
-from steelyard.kube.server.protocol import CONNECTION, CYCLE, Connection, RequestResponseCycle
 from steelyard.kube.server.routing import Route
 
 logger = logging.getLogger(__name__)
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
 _BODY_VERBS: Final = frozenset(("create", "update", "patch", "delete", "deletecollection"))
 _MANAGED_VERBS: Final = frozenset(("create", "update", "patch"))
 _LINES_AT_ONCE: Final = 100
+_STREAM_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-cache, private"))
 _FALSE: Final = frozenset(("", "false", "0"))
 
 
@@ -69,10 +66,6 @@ class Backend(Protocol):
     def document(self, path: str, accept: str) -> Document | None: ...
 
 
-class Disconnected(Exception):
-    """The client went away before it had sent its request."""
-
-
 class Application:
     def __init__(
         self,
@@ -94,8 +87,8 @@ class Application:
         self._in_flight = in_flight
         self._audit = audit
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request = Request(scope, receive, send)
+    async def __call__(self, exchange: Exchange) -> None:
+        request = Request(exchange)
         started = time.perf_counter()
         labels: Labels = (request.method, "", "", "")
         is_counted = False
@@ -165,7 +158,7 @@ class Application:
             self._audit.record(request.entry(code, failure))
 
     def _authenticate(self, request: Request) -> User:
-        user = request.connection.certificate_user()
+        user = request.exchange.connection.certificate_user()
         if user is None:
             token = authn.bearer_token(request.header(b"authorization"))
             user = self._authenticator.token(token) if token else authn.ANONYMOUS
@@ -195,34 +188,29 @@ class Application:
 
 
 class Request:
-    """The parts of an ASGI scope that are used, and the two ways to answer."""
+    """An exchange and what is found out about it on the way."""
 
     __slots__ = (
-        "_cycle", "_headers", "_receive", "acting", "authenticated", "connection", "decision", "headers", "method",
-        "path", "query_string", "received", "route", "send", "source",
+        "_headers", "acting", "authenticated", "decision", "exchange", "headers", "method", "path", "query_string",
+        "received", "route",
     )  # fmt: skip
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.method: str = scope["method"]
-        self.path: str = scope["path"]
-        self.query_string: bytes = scope["query_string"]
-        self.connection: Connection = scope["state"][CONNECTION]
-        self._cycle: RequestResponseCycle = scope["state"][CYCLE]
-        self.send = send
-        self._receive = receive
+    def __init__(self, exchange: Exchange) -> None:
+        self.exchange = exchange
+        self.method = exchange.method
+        self.path = exchange.path
+        self.query_string = exchange.query
         self.received = time.time()
-        self.source: str = scope["client"][0] if scope["client"] else ""
         self.authenticated: User | None = None
         """Whom the credentials name."""
         self.acting: User | None = None
         """Whose rights count: the same, unless somebody else is impersonated."""
         self.route: Route | None = None
         self.decision = ""
-        headers: list[tuple[bytes, bytes]] = scope["headers"]
-        self.headers = headers
-        self._headers = dict(headers)
-        if len(self._headers) < len(headers):
-            self._headers = _joined(headers)
+        self.headers = exchange.headers
+        self._headers = dict(exchange.headers)
+        if len(self._headers) < len(exchange.headers):
+            self._headers = _joined(exchange.headers)
 
     @property
     def impersonates(self) -> bool:
@@ -236,22 +224,13 @@ class Request:
         length = self.header(b"content-length")
         if length.isdigit() and int(length) > bodies.MAX_BYTES:
             raise bodies.too_large()
-        received = b""
-        while True:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise Disconnected
-            received = received + message["body"] if received else message["body"]
-            if len(received) > bodies.MAX_BYTES:
-                raise bodies.too_large()
-            if not message.get("more_body"):
-                return received
+        return await self.exchange.body()
 
     async def perform(self, operation: Operation, user: User, options: dict[str, str]) -> Answer | None:
         """None if the operation has sent its answer itself."""
         operations.authorize(operation, user, self.method, self.path)
         self.decision = "allow"
-        return await operations.perform(operation, options, self.connection, self._cycle)
+        return await operations.perform(operation, options, self.exchange)
 
     def entry(self, code: int, failure: str) -> audit.Entry:
         return audit.Entry(
@@ -260,7 +239,7 @@ class Request:
             self.query_string,
             self.authenticated,
             self.acting if self.acting is not self.authenticated else None,
-            self.source,
+            self.exchange.connection.source,
             self.header(b"user-agent"),
             self.route,
             self.decision,
@@ -272,7 +251,7 @@ class Request:
 
     async def answer(self, answer: Answer) -> None:
         answer = await answers.compressed(answer, self.header(b"accept-encoding"))
-        await self.connection.respond(self._cycle, answer.code, answer.head(), answer.body)
+        await self.exchange.respond(answer.code, answer.head(), answer.body)
 
 
 def _joined(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
@@ -293,29 +272,21 @@ async def _read_body(request: Request, call: Call, options: dict[str, str]) -> N
 
 async def _stream(request: Request, stream: WatchStream) -> None:
     """One line per event until the stream ends or the client leaves; an error on the way is the last event."""
-    connection = request.connection
-    connection.on_end = stream.close
+    exchange = request.exchange
+    exchange.connection.on_end = stream.close
     try:
-        await request.send(
-            {
-                "type": "http.response.start",
-                "status": 200,
-                "headers": [(b"content-type", b"application/json"), (b"cache-control", b"no-cache, private")],
-            }
-        )
+        await exchange.begin(200, _STREAM_HEADERS)
         try:
             while items := await stream.batch():
                 for first in range(0, len(items), _LINES_AT_ONCE):
-                    lines = b"".join([item.encoded() for item in items[first : first + _LINES_AT_ONCE]])
-                    await request.send({"type": "http.response.body", "body": lines, "more_body": True})
+                    await exchange.send(b"".join([item.encoded() for item in items[first : first + _LINES_AT_ONCE]]))
         except Exception as error:
             if not isinstance(error, errors.ApiError):
                 logger.exception("watch failed", extra={"path": request.path})
-            line = orjson.dumps({"type": "ERROR", "object": errors.of(error)}) + b"\n"
-            await request.send({"type": "http.response.body", "body": line, "more_body": True})
-        await request.send({"type": "http.response.body", "body": b""})
+            await exchange.send(orjson.dumps({"type": "ERROR", "object": errors.of(error)}) + b"\n")
+        await exchange.end()
     finally:
-        connection.on_end = None
+        exchange.connection.on_end = None
         stream.close()
 
 

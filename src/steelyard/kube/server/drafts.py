@@ -7,14 +7,13 @@ recorded, and then the result is judged. An update that comes out as what is sto
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import orjson
 
-from steelyard.kube import errors, objects
+from steelyard.kube import errors, objects, uids
 from steelyard.kube.builtin import encoding, types
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
@@ -137,7 +136,7 @@ def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, finish: Fi
         _copy_field(objects.copy(served.blank), obj, "status")
     default.fill(served.schema, obj)
     strategy.prepare_create(obj)
-    metadata.fill_create(obj, now, str(uuid.uuid4()))
+    metadata.fill_create(obj, now, uids.new())
     if served.custom or strategy.tracks_generation:
         obj["metadata"]["generation"] = 1
     if not draft.is_tracked:

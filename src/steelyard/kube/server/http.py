@@ -11,8 +11,6 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from uvicorn.server import ServerState
-
 from steelyard.kube.server import metrics as request_metrics
 from steelyard.kube.server.access import defaults
 from steelyard.kube.server.application import Application, Backend
@@ -23,7 +21,7 @@ from steelyard.kube.server.endpoints import Check, Endpoints
 from steelyard.kube.server.limits import InFlight, Limits
 from steelyard.kube.server.metrics import RequestMetrics
 from steelyard.kube.server.operations import Operations
-from steelyard.kube.server.protocol import Buffered, Connection, read_buffer
+from steelyard.kube.server.protocol import Connection, Traffic, read_buffer
 from steelyard.kube.server.tls import ServingTls
 
 DEFAULT_VERSION: Final = "v1.34.4"
@@ -62,10 +60,10 @@ async def listen(
     app = Application(
         api, authenticator, authorizer or defaults.policy(), endpoints, metrics, operations or {}, in_flight, audit
     )
-    state = ServerState()
+    traffic = Traffic()
     buffer = read_buffer()
     server = await asyncio.get_running_loop().create_server(
-        lambda: Buffered(Connection(app, state, authenticator), buffer),
+        lambda: Connection(app, traffic, authenticator, buffer),
         host,
         port,
         ssl=tls.context() if tls is not None else None,
@@ -73,13 +71,13 @@ async def listen(
         ssl_shutdown_timeout=_HANDSHAKE_SECONDS if tls is not None else None,
         backlog=_BACKLOG,
     )
-    return Listener(server, state)
+    return Listener(server, traffic)
 
 
 class Listener:
-    def __init__(self, server: asyncio.Server, state: ServerState) -> None:
+    def __init__(self, server: asyncio.Server, traffic: Traffic) -> None:
         self._server = server
-        self._state = state
+        self._traffic = traffic
         address = server.sockets[0].getsockname()
         self.host: str = address[0]
         self.port: int = address[1]
@@ -87,17 +85,14 @@ class Listener:
     async def close(self, deadline: float = CLOSE_DEADLINE) -> None:
         """Stops accepting, ends watches, lets other requests finish within the deadline, then cuts what is left."""
         self._server.close()
-        for connection in self._connections():
+        for connection in list(self._traffic.connections):
             connection.end_stream()
             connection.shutdown()
-        tasks = set(self._state.tasks)
+        tasks = set(self._traffic.tasks)
         if tasks:
             _, unfinished = await asyncio.wait(tasks, timeout=deadline)
             for task in unfinished:
                 task.cancel()
-        for connection in self._connections():
+        for connection in list(self._traffic.connections):
             connection.abort()
         await self._server.wait_closed()
-
-    def _connections(self) -> list[Connection]:
-        return [each for each in self._state.connections if isinstance(each, Connection)]

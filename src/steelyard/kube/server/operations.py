@@ -19,7 +19,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.server import authz
 from steelyard.kube.server.answers import Answer
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
-from steelyard.kube.server.protocol import Connection, RequestResponseCycle
+from steelyard.kube.server.exchange import Exchange
 
 Perform = Callable[[Mapping[str, str]], AbstractAsyncContextManager[Object | Path]]
 """Does it, with the query parameters, and gives the answer: an object, or a file that is sent as it is."""
@@ -44,22 +44,20 @@ def authorize(operation: Operation, user: User, method: str, path: str) -> None:
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
 
 
-async def perform(
-    operation: Operation, options: Mapping[str, str], connection: Connection, cycle: RequestResponseCycle
-) -> Answer | None:
+async def perform(operation: Operation, options: Mapping[str, str], exchange: Exchange) -> Answer | None:
     """The answer, or None where a file has been sent. Fails before the first byte of it, or cuts the connection."""
     async with operation.perform(options) as result:
         if not isinstance(result, Path):
             return Answer(200, orjson.dumps(result))
         try:
-            await _send(result, connection, cycle)
+            await _send(result, exchange)
         except Exception:
-            connection.abort()
+            exchange.connection.abort()
             raise
         return None
 
 
-async def _send(path: Path, connection: Connection, cycle: RequestResponseCycle) -> None:
+async def _send(path: Path, exchange: Exchange) -> None:
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         headers = [
@@ -67,7 +65,7 @@ async def _send(path: Path, connection: Connection, cycle: RequestResponseCycle)
             (b"content-length", b"%d" % size),
             (b"cache-control", b"no-store"),
         ]
-        await cycle.send({"type": "http.response.start", "status": 200, "headers": headers})
-        while not cycle.disconnected and (chunk := await asyncio.to_thread(file.read, _CHUNK)):
-            await cycle.send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await cycle.send({"type": "http.response.body", "body": b""})
+        await exchange.begin(200, headers)
+        while not exchange.is_gone and (chunk := await asyncio.to_thread(file.read, _CHUNK)):
+            await exchange.send(chunk)
+        await exchange.end()

@@ -1,12 +1,12 @@
-"""One HTTP connection: uvicorn's httptools protocol, cut to what many small servers in one process need.
+"""One HTTP connection, on httptools' parser: what many small servers in one process need, and no more.
 
 - The client's certificate is turned into a user once per connection, not once per request.
 - No keep-alive timer: controllers and kubectl keep idle connections for hours, and hundreds of listeners with a timer
   per connection would wake the process for nothing. TCP keep-alive lets the kernel find peers that are gone.
 - No Date header and so no ticking clock; no thread and no timer per listener.
-- A whole answer goes out with one write: two would be two TLS records and two system calls, half the time of a request.
 - Bytes are read into one buffer per listener. Otherwise uvloop asks for 256 KB per TLS read, which the allocator maps
   and unmaps each time: three more system calls for every request.
+- Requests sent ahead are answered one after the other, and no more are read meanwhile.
 - A request that streams (a watch) is told through `on_end` when the client has gone or the server stops, instead of
   keeping a second task waiting for that.
 """
@@ -15,63 +15,67 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any, Final, cast
+from urllib.parse import unquote
 
-from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
-from uvicorn.server import ServerState
+import httptools
 
 from steelyard.kube import errors
 from steelyard.kube.server.authn import Authenticator
 from steelyard.kube.server.call import User
+from steelyard.kube.server.exchange import Exchange, Header
 
-CONNECTION: Final = "connection"
-CYCLE: Final = "cycle"
-"""Where in the ASGI scope's state the `Connection` and the request's cycle are found."""
+logger = logging.getLogger(__name__)
+
+Serve = Callable[[Exchange], Awaitable[None]]
+
 _BUFFER_BYTES: Final = 64 * 1024
 _TCP_KEEPALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
+_BAD_REQUEST: Final = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 15\r\n"
+    b"connection: close\r\n\r\n400 Bad Request"
+)
 
 
-class _NoApplication:
-    """Stands in the shared configuration for the application that each connection brings itself."""
+@dataclass(slots=True)
+class Traffic:
+    """What goes on at one listener."""
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        raise AssertionError("every connection sets its own application")
-
-
-def _config() -> Config:
-    config = Config(
-        _NoApplication(),
-        interface="asgi3",
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        date_header=False,
-        server_header=False,
-        proxy_headers=False,
-    )
-    config.load()
-    return config
+    connections: set[Connection] = field(default_factory=lambda: set[Connection]())
+    tasks: set[asyncio.Task[None]] = field(default_factory=lambda: set[asyncio.Task[None]]())
 
 
-_CONFIG: Final = _config()
-
-
-class Connection(HttpToolsProtocol):
-    def __init__(self, app: Any, state: ServerState, authenticator: Authenticator) -> None:
-        super().__init__(_CONFIG, state, {CONNECTION: self})
-        self.app = app
-        self.access_log = False
+class Connection(asyncio.BufferedProtocol):
+    def __init__(self, serve: Serve, traffic: Traffic, authenticator: Authenticator, buffer: memoryview) -> None:
+        self._serve = serve
+        self._traffic = traffic
         self._authenticator = authenticator
+        self._buffer = buffer
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._transport = cast(asyncio.Transport, None)
         self._user: User | errors.Unauthorized | None = None
+        self._url = b""
+        self._headers: list[Header] = []
+        self._expects_continue = False
+        self._receiving: Exchange | None = None
+        """The one whose body is being read."""
+        self._serving: Exchange | None = None
+        self._waiting: deque[Exchange] = deque()
+        self._drained: asyncio.Future[None] | None = None
+        self.source = ""
+        self.is_congested = False
         self.on_end: Callable[[], None] | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._traffic.connections.add(self)
+        peer: tuple[str, int] | None = transport.get_extra_info("peername")
+        self.source = peer[0] if peer else ""
         _keep_alive(transport.get_extra_info("socket"))
         tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
@@ -82,7 +86,14 @@ class Connection(HttpToolsProtocol):
                 self._user = error
 
     def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
+        self._traffic.connections.discard(self)
+        for exchange in (self._serving, self._receiving, *self._waiting):
+            if exchange is not None:
+                exchange.disconnect()
+        self._waiting.clear()
+        self.resume_writing()
+        # The parser refers to its connection: without this only the garbage collector would end both.
+        self._parser = None
         self.end_stream()
 
     def certificate_user(self) -> User | None:
@@ -95,74 +106,134 @@ class Connection(HttpToolsProtocol):
         if self.on_end is not None:
             self.on_end()
 
+    def shutdown(self) -> None:
+        """Closes now if nothing is under way, else after the answer."""
+        if self._serving is None:
+            self._transport.close()
+        else:
+            self._serving.keep_alive = False
+
     def abort(self) -> None:
         # Some releases of Python 3.11 let go of a TLS transport's inside on close, and cannot abort it after that.
         with contextlib.suppress(AttributeError):
-            self.transport.abort()
+            self._transport.abort()
 
-    def on_response_complete(self) -> None:
-        self.server_state.total_requests += 1
-        if self.transport.is_closing():
-            return
-        self.flow.resume_reading()
-        if self.pipeline:
-            cycle, app = self.pipeline.pop()
-            self._start_asgi_task(cycle, app)
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        cycle.scope["state"][CYCLE] = cycle  # type: ignore[typeddict-item]
-        super()._start_asgi_task(cycle, app)
+    def pause_writing(self) -> None:
+        self.is_congested = True
 
-    async def respond(
-        self, cycle: RequestResponseCycle, code: int, headers: list[tuple[bytes, bytes]], body: bytes
-    ) -> None:
-        """The whole answer to a request, in place of the two messages that ASGI needs for it."""
-        if self.flow.write_paused and not cycle.disconnected:
-            await self.flow.drain()
-        if cycle.disconnected:
-            return
-        parts = [STATUS_LINE[code]]
-        for name, value in headers:
-            parts += (name, b": ", value, b"\r\n")
-        if not cycle.keep_alive:
-            parts.append(b"connection: close\r\n")
-        parts.append(b"\r\n")
-        if cycle.scope["method"] != "HEAD":
-            parts.append(body)
-        self.transport.write(b"".join(parts))
-        cycle.response_started = cycle.response_complete = True
-        cycle.message_event.set()
-        if not cycle.keep_alive:
-            self.transport.close()
-        cycle.on_response()
+    def resume_writing(self) -> None:
+        self.is_congested = False
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        self._drained = None
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """The answer to an upgrade (exec, port-forward) says that there is none; a line in the log adds nothing."""
-
-
-class Buffered(asyncio.BufferedProtocol):
-    """Reads for a connection into a buffer that all connections of a listener share: it is empty again before the event
-    loop turns to the next one.
-    """
-
-    def __init__(self, connection: Connection, buffer: memoryview) -> None:
-        self._connection = connection
-        self._buffer = buffer
-        self.pause_writing = connection.pause_writing
-        self.resume_writing = connection.resume_writing
-        self.connection_lost = connection.connection_lost
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._connection.connection_made(cast(asyncio.Transport, transport))
+    async def drained(self) -> None:
+        """Until the client has read, or gone."""
+        if self._drained is None:
+            self._drained = asyncio.get_running_loop().create_future()
+        await asyncio.shield(self._drained)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._connection.data_received(bytes(self._buffer[:nbytes]))
+        if self._parser is None or self._transport.is_closing():
+            return
+        try:
+            self._parser.feed_data(self._buffer[:nbytes])
+        except httptools.HttpParserUpgrade:
+            # There is nothing to upgrade to (exec, port-forward); the request is answered, and its bytes end there.
+            if self._receiving is not None:
+                self._receiving.keep_alive = False
+        except httptools.HttpParserError:
+            self._transport.write(_BAD_REQUEST)
+            self._transport.close()
+            return
+        if self._waiting:
+            if self._serving is None:
+                self._start(self._waiting.popleft())
+            if self._waiting:
+                self._transport.pause_reading()
+
+    def on_message_begin(self) -> None:
+        self._url = b""
+        self._headers = []
+        self._expects_continue = False
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name == b"expect" and value.lower() == b"100-continue":
+            self._expects_continue = True
+        self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        parser = self._parser
+        path, query = _split(self._url)
+        exchange = Exchange(
+            self,
+            parser.get_method().decode("ascii"),
+            path,
+            query,
+            self._headers,
+            keep_alive=parser.should_keep_alive() and parser.get_http_version() != "1.0",
+        )
+        exchange.expects_continue = self._expects_continue
+        self._receiving = exchange
+        self._waiting.append(exchange)
+
+    def on_body(self, body: bytes) -> None:
+        assert self._receiving is not None
+        self._receiving.received(body)
+
+    def on_message_complete(self) -> None:
+        assert self._receiving is not None
+        self._receiving.complete()
+
+    def _start(self, exchange: Exchange) -> None:
+        self._serving = exchange
+        task = asyncio.get_running_loop().create_task(self._answer(exchange))
+        self._traffic.tasks.add(task)
+        task.add_done_callback(self._traffic.tasks.discard)
+
+    async def _answer(self, exchange: Exchange) -> None:
+        try:
+            await self._serve(exchange)
+        except Exception:
+            logger.exception("request failed", extra={"method": exchange.method, "path": exchange.path})
+        finally:
+            if not exchange.is_answered and not exchange.is_gone:
+                self._transport.close()
+
+    def finished(self, exchange: Exchange) -> None:
+        """The exchange has been answered; the next one's turn."""
+        self._serving = None
+        if not exchange.keep_alive:
+            self._transport.close()
+        elif self._waiting:
+            self._start(self._waiting.popleft())
+            if not self._waiting:
+                self._transport.resume_reading()
+
+
+def _split(url: bytes) -> tuple[str, bytes]:
+    """Path and query of a request's target. What is no URL raises, which the parser reports as bad HTTP."""
+    if url[:1] == b"/" and b"#" not in url:
+        raw, _, query = url.partition(b"?")
+    else:
+        parsed = httptools.parse_url(url)
+        raw, query = parsed.path or b"", parsed.query or b""
+    path = raw.decode("ascii")
+    return (unquote(path) if "%" in path else path), query
 
 
 def read_buffer() -> memoryview:
+    """Shared by all connections of a listener: it is empty again before the event loop turns to the next one."""
     return memoryview(bytearray(_BUFFER_BYTES))
 
 

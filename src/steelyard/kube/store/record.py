@@ -33,6 +33,10 @@ class Record:
             self._object = cast(Object, orjson.loads(self.value))
         return self._object
 
+    def forget_object(self) -> None:
+        """Keeps the JSON alone; whoever asks for the object again gets an equal one."""
+        self._object = None
+
     def __repr__(self) -> str:
         return f"Record({self.key!r}, revision={self.revision})"
 

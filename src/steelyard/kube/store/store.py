@@ -41,6 +41,10 @@ COMPACTION_THRESHOLD: Final = 10_000
 """Obsolete rows beyond the retained ones before compaction is worth its writes."""
 _RECENT_CHANGES: Final = 2_048
 _MAX_BATCH: Final = 512
+_PARSED: Final = 256
+"""So many of the newest states stay parsed, for those who are told of the change. An object takes several times the
+memory of its JSON, and every full garbage collection would walk through all of them.
+"""
 
 
 class Store:
@@ -60,6 +64,7 @@ class Store:
         self._rows = 0
         self._automatic_compaction: Compaction | None = None
         self._recent: deque[Change] = deque(maxlen=_RECENT_CHANGES)
+        self._parsed: deque[Record] = deque()
         self._subscribers = Subscribers()
         self._pending: dict[str, Write] = {}
         self._in_flight: deque[Write] = deque()
@@ -315,11 +320,13 @@ class Store:
 
     def _on_committed(self, writes: Sequence[Write]) -> None:
         state, pending, recent, in_flight = self._state, self._pending, self._recent, self._in_flight
+        parsed = self._parsed
         for write in writes:
             change = write.change
             key = change.key
             if change.record is not None:
                 state[key] = change.record
+                parsed.append(change.record)
             else:
                 del state[key]
             self.revision = change.revision
@@ -329,6 +336,8 @@ class Store:
             recent.append(change)
             self._subscribers.publish(change)
             write.succeed()
+        while len(parsed) > _PARSED:
+            parsed.popleft().forget_object()
         self._rows += len(writes)
         if self._full is not None:
             self._end_full()

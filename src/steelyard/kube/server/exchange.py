@@ -1,0 +1,142 @@
+"""One request over HTTP and its answer, as the application sees them.
+
+The head is always there. A body that came with it is there as well and costs no waiting; a larger one is waited for,
+up to the limit. The answer goes out whole (`respond`) or in pieces (`begin`, `send`, `end`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+
+from steelyard.kube.server import bodies
+
+if TYPE_CHECKING:
+    from steelyard.kube.server.protocol import Connection
+
+Header = tuple[bytes, bytes]
+
+_STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_WORTH_JOINING: Final = 64 * 1024
+"""Up to here head and body go out with one write: two would be two TLS records and two system calls."""
+
+
+class Disconnected(Exception):
+    """The client has gone; nobody waits for an answer."""
+
+
+class Exchange:
+    __slots__ = (
+        "_arrival", "_body", "_chunked", "_connection", "_is_complete", "_overflowed", "expects_continue", "headers",
+        "is_answered", "is_gone", "keep_alive", "method", "path", "query",
+    )  # fmt: skip
+
+    def __init__(
+        self, connection: Connection, method: str, path: str, query: bytes, headers: list[Header], *, keep_alive: bool
+    ) -> None:
+        self._connection = connection
+        self.method = method
+        self.path = path
+        """Without percent signs."""
+        self.query = query
+        self.headers = headers
+        """Names in lower case."""
+        self.keep_alive = keep_alive
+        self.expects_continue = False
+        self.is_answered = False
+        self.is_gone = False
+        self._body = b""
+        self._is_complete = False
+        self._overflowed = False
+        self._arrival: asyncio.Future[None] | None = None
+        self._chunked = False
+
+    @property
+    def connection(self) -> Connection:
+        return self._connection
+
+    async def body(self) -> bytes:
+        """All of it. Raises TooLarge as soon as that is known, and Disconnected."""
+        if not self._is_complete and not self._overflowed and not self.is_gone:
+            if self.expects_continue:
+                self._connection.write(_CONTINUE)
+            self._arrival = asyncio.get_running_loop().create_future()
+            await self._arrival
+        if self.is_gone:
+            raise Disconnected
+        if self._overflowed:
+            raise bodies.too_large()
+        return self._body
+
+    async def respond(self, code: int, headers: Sequence[Header], body: bytes) -> None:
+        """The whole answer. A client that has gone is no error."""
+        head = self._head(code, headers)
+        if self.method == "HEAD":
+            body = b""
+        if await self._is_writable():
+            if len(body) <= _WORTH_JOINING:
+                self._connection.write(head + body)
+            else:
+                self._connection.write(head)
+                self._connection.write(body)
+            self._finish()
+
+    async def begin(self, code: int, headers: Sequence[Header]) -> None:
+        """The head of an answer whose body follows with `send`; in chunks, unless a header says how long it is."""
+        self._chunked = all(name != b"content-length" for name, _ in headers)
+        if self._chunked:
+            headers = (*headers, (b"transfer-encoding", b"chunked"))
+        if await self._is_writable():
+            self._connection.write(self._head(code, headers))
+
+    async def send(self, data: bytes) -> None:
+        """Waits while the client reads more slowly than this is called."""
+        if data and await self._is_writable() and self.method != "HEAD":
+            self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+
+    async def end(self) -> None:
+        if await self._is_writable():
+            if self._chunked and self.method != "HEAD":
+                self._connection.write(b"0\r\n\r\n")
+            self._finish()
+
+    def received(self, data: bytes) -> None:
+        """Part of the body; what exceeds the limit, or follows an answer, is dropped."""
+        if self.is_answered or self._overflowed:
+            return
+        self._body = self._body + data if self._body else data
+        if len(self._body) > bodies.MAX_BYTES:
+            self._overflowed = True
+            self._body = b""
+            self._wake()
+
+    def complete(self) -> None:
+        self._is_complete = True
+        self._wake()
+
+    def disconnect(self) -> None:
+        self.is_gone = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._arrival is not None and not self._arrival.done():
+            self._arrival.set_result(None)
+
+    async def _is_writable(self) -> bool:
+        if self._connection.is_congested and not self.is_gone:
+            await self._connection.drained()
+        return not self.is_gone
+
+    def _head(self, code: int, headers: Sequence[Header]) -> bytes:
+        parts = [_STATUS_LINES[code]]
+        for name, value in headers:
+            parts += (name, b": ", value, b"\r\n")
+        parts.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
+        return b"".join(parts)
+
+    def _finish(self) -> None:
+        self.is_answered = True
+        self._connection.finished(self)
