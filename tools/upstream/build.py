@@ -3,7 +3,8 @@
     python3 tools/upstream/build.py kubectl      prints .../steelyard/upstream/<digest>/kubectl
     python3 tools/upstream/build.py go           prints the Go command that builds them
 
-Each module pins one set of versions: kubectl alone (small, and built most often), Kubernetes' servers, etcd.
+Each module pins one set of versions: kubectl alone (small, and built most often), Kubernetes' servers, etcd, Cluster
+API's core manager.
 
 Programs land in a cache outside the tree, in a folder named by a digest of everything that goes into them, so that a
 second call only prints the path and an edit of the module never meets a stale program. Several calls at once are safe:
@@ -29,6 +30,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 KUBERNETES = "1.34.4"
 ETCD = "3.6.6"
+CLUSTER_API = "1.11.3"
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ PROGRAMS = {
         KUBERNETES, HERE / "kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager", HERE / "kubernetes"
     ),
     "etcd": Program(ETCD, HERE / "etcd", ".", HERE / "etcd"),
+    "cluster-api": Program(CLUSTER_API, HERE / "cluster-api", "sigs.k8s.io/cluster-api", HERE / "cluster-api"),
 }
 _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
