@@ -7,7 +7,7 @@ ARGS ?=
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: bytecode help up demo test check format conformance crash bench facts reference clean
+.PHONY: bytecode help up demo test check format conformance ecosystem crash bench facts reference clean
 
 help: ## list these commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -33,6 +33,9 @@ format: $(VENV)/.dev ## format the code and mend what the linter can
 
 conformance: $(VENV)/.dev ## compare our API server with kube-apiserver, request by request (builds it first)
 	@$(BIN)/python -m tests.conformance $(ARGS)
+
+ecosystem: $(VENV)/.dev ## run other people's software against the API: kr8s's tests, Cluster API's manager (builds it)
+	@$(BIN)/python -m tests.ecosystem $(ARGS)
 
 crash: $(VENV)/.dev ## kill -9 at every write of a cluster's life, restart, compare the end
 	@$(BIN)/python -m tests.crash $(ARGS)

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.harness import ROOT, PlatformProcess
+from tests.harness import PlatformProcess, built
 
 
 @pytest.fixture(scope="session")
 def kubectl() -> str:
     """The real kubectl; `make test` hands it over, a bare pytest builds it (or finds it in the cache) itself."""
-    given = os.environ.get("KUBECTL")
-    if given:
-        return given
-    built = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "upstream" / "build.py"), "kubectl"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return built.stdout.strip()
+    return os.environ.get("KUBECTL") or built("kubectl")[0]
 
 
 @pytest.fixture

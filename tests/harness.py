@@ -30,6 +30,12 @@ class DidNotStart(Exception):
     pass
 
 
+def built(*programs: str) -> list[str]:
+    """Where upstream programs are (or `go`); builds them on first use, which takes minutes."""
+    build = [sys.executable, str(ROOT / "tools" / "upstream" / "build.py"), *programs]
+    return subprocess.run(build, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+
+
 class PlatformProcess:
     def __init__(
         self,

@@ -13,7 +13,6 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import AsyncGenerator, Generator, Sequence
 from pathlib import Path
 from typing import Final
@@ -24,7 +23,7 @@ from steelyard.kube import pki
 from tests.conformance import replay
 from tests.conformance.ours import TOKENS, known_tokens
 from tests.conformance.replay import Server
-from tests.harness import ROOT
+from tests.harness import built
 
 PROGRAMS: Final = ("etcd", "kube-apiserver", "kube-controller-manager")
 _READY_SECONDS: Final = 90.0
@@ -36,9 +35,7 @@ class DidNotStart(Exception):
 
 
 def programs() -> list[str]:
-    """Where they are; builds them on first use, which takes minutes."""
-    build = [sys.executable, str(ROOT / "tools" / "upstream" / "build.py"), *PROGRAMS]
-    return subprocess.run(build, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    return built(*PROGRAMS)
 
 
 def free_ports(count: int) -> list[int]:
@@ -56,19 +53,20 @@ async def running(folder: Path) -> AsyncGenerator[Server]:
     client, peer, secure, unused = free_ports(4)
     write_keys(folder, secure)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_program(folder, etcd, [*etcd_flags(folder, client, peer), "--unsafe-no-fsync"]))
+        stack.enter_context(started(folder, etcd, [*etcd_flags(folder, client, peer), "--unsafe-no-fsync"]))
         limits = ("--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000")
-        stack.enter_context(_program(folder, apiserver, [*apiserver_flags(folder, client, secure), *limits]))
+        stack.enter_context(started(folder, apiserver, [*apiserver_flags(folder, client, secure), *limits]))
         server = Server("upstream", f"https://127.0.0.1:{secure}", known_tokens())
         async with replay.session() as http:
             await _ready(http, server, folder)
             await replay.prepare(http, server)
-        stack.enter_context(_program(folder, controllers, _controller_flags(folder, unused)))
+        stack.enter_context(started(folder, controllers, _controller_flags(folder, unused)))
         yield server
 
 
 @contextlib.contextmanager
-def _program(folder: Path, program: str, flags: Sequence[str]) -> Generator[None]:
+def started(folder: Path, program: str, flags: Sequence[str]) -> Generator[None]:
+    """Its log is `<program>.log` in the folder; it is ended, whatever happens."""
     with (folder / f"{Path(program).name}.log").open("wb") as log:
         process = subprocess.Popen([program, *flags], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:

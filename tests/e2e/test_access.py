@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from steelyard.kube.objects import Object
-from tests.e2e.test_kubectl import Kubectl
 from tests.harness import PlatformProcess
+from tests.kubectl import Kubectl
 
 pytestmark = pytest.mark.kubectl
 
@@ -26,7 +26,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess
 @pytest.fixture
 def kube(shared: PlatformProcess, kubectl: str, tmp_path: Path, request: pytest.FixtureRequest) -> Kubectl:
     namespace = f"t-{abs(hash(request.node.name)) % 10**8}"
-    made = Kubectl(kubectl, shared, tmp_path / "cache", namespace)
+    made = Kubectl(kubectl, shared.data_dir.kubeconfig, tmp_path / "cache", namespace)
     made("create", "namespace", namespace)
     return made
 

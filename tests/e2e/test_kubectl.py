@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import threading
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +13,7 @@ import yaml
 
 from steelyard.kube.objects import Object
 from tests.harness import PlatformProcess
+from tests.kubectl import Kubectl
 
 pytestmark = pytest.mark.kubectl
 
@@ -56,60 +54,6 @@ spec:
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
-
-class Kubectl:
-    def __init__(self, program: str, platform: PlatformProcess, cache: Path, namespace: str) -> None:
-        self.command = [program, "--kubeconfig", str(platform.data_dir.kubeconfig), "--cache-dir", str(cache)]
-        self.namespace = namespace
-
-    def try_(self, *arguments: str, stdin: Object | str = "") -> Done:
-        done = subprocess.run(
-            self._line(*arguments),
-            input=stdin if isinstance(stdin, str) else json.dumps(stdin),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return Done(done.returncode, done.stdout, done.stderr)
-
-    def __call__(self, *arguments: str, stdin: Object | str = "") -> str:
-        done = self.try_(*arguments, stdin=stdin)
-        assert done.code == 0, f"{arguments}: {done}"
-        return done.out
-
-    def refused(self, *arguments: str, stdin: Object | str = "") -> str:
-        """What kubectl says on stderr; it must have failed."""
-        done = self.try_(*arguments, stdin=stdin)
-        assert done.code != 0, f"{arguments}: {done}"
-        return done.err
-
-    def json(self, *arguments: str, stdin: Object | str = "") -> Any:
-        return json.loads(self(*arguments, "-o", "json", stdin=stdin))
-
-    def names(self, *arguments: str) -> list[str]:
-        return [name.partition("/")[2] for name in self("get", *arguments, "-o", "name").split()]
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(self._line(*arguments), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-    def await_names(self, expected: list[str], *arguments: str) -> None:
-        """Garbage is collected after the answer, in the background."""
-        deadline = time.monotonic() + 10
-        while (found := self.names(*arguments)) != expected:
-            assert time.monotonic() < deadline, found
-            time.sleep(0.1)
-
-    def _line(self, *arguments: str) -> list[str]:
-        return [*self.command, "--namespace", self.namespace, *arguments]
-
-
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
     with PlatformProcess(tmp_path_factory.mktemp("platform")) as process:
@@ -126,14 +70,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def kube(shared: PlatformProcess, kubectl: str, cache: Path, request: pytest.FixtureRequest) -> Kubectl:
     """kubectl in a namespace of the test's own."""
     namespace = f"t-{abs(hash(request.node.name)) % 10**8}"
-    made = Kubectl(kubectl, shared, cache, namespace)
+    made = Kubectl(kubectl, shared.data_dir.kubeconfig, cache, namespace)
     made("create", "namespace", namespace)
     return made
 
 
 @pytest.fixture(scope="module")
 def definition(shared: PlatformProcess, kubectl: str, cache: Path) -> None:
-    made = Kubectl(kubectl, shared, cache, "default")
+    made = Kubectl(kubectl, shared.data_dir.kubeconfig, cache, "default")
     assert made("create", "-f", "-", stdin=GADGETS) == (
         "customresourcedefinition.apiextensions.k8s.io/gadgets.example.org created\n"
     )

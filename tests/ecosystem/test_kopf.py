@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from tests.harness import ROOT, PlatformProcess
+from tests.kubectl import Kubectl
 
 pytestmark = pytest.mark.kubectl
 
@@ -66,19 +66,6 @@ BAKERY: Final = (
 )
 
 
-class Kubectl:
-    def __init__(self, program: str, kubeconfig: Path) -> None:
-        self._line = [program, "--kubeconfig", str(kubeconfig), "--cache-dir", str(kubeconfig.parent / "cache")]
-
-    def __call__(self, *arguments: str, stdin: str = "") -> str:
-        done = subprocess.run([*self._line, *arguments], input=stdin, capture_output=True, text=True, timeout=30)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self(*arguments, "-o", "json"))
-
-
 def eventually(what: Callable[[], object], operator: Operator) -> None:
     """Twenty seconds are ten times what it takes; on a failure the operator's log tells why."""
     deadline = time.monotonic() + 20
@@ -122,8 +109,8 @@ class Operator:
 
 
 @pytest.fixture
-def kube(platform: PlatformProcess, kubectl: str) -> Kubectl:
-    made = Kubectl(kubectl, platform.data_dir.kubeconfig)
+def kube(platform: PlatformProcess, kubectl: str, tmp_path: Path) -> Kubectl:
+    made = Kubectl(kubectl, platform.data_dir.kubeconfig, tmp_path / "cache")
     made("apply", "-f", "-", stdin=BAKERIES)
     return made
 

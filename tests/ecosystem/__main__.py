@@ -1,0 +1,47 @@
+"""`make ecosystem`: other people's software against our API server, each part with what was run of it.
+
+python -m tests.ecosystem                   everything
+python -m tests.ecosystem cluster-api       one part
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.ecosystem import cluster_api, kr8s
+from tests.ecosystem.outcome import Outcome
+from tests.harness import built
+
+PARTS: Final[Mapping[str, Callable[[Path, Path, str], Outcome]]] = {"cluster-api": cluster_api.run, "kr8s": kr8s.run}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make ecosystem", description="Run other people's software against our API.")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all by default")
+    parts: list[str] = parser.parse_args().parts or list(PARTS)
+    if set(parts) - set(PARTS):
+        parser.error(f"no such part; there are {', '.join(PARTS)}")
+    (kubectl,) = built("kubectl")
+    outcomes: list[Outcome] = []
+    for part in parts:
+        started = time.monotonic()
+        # Beside the built programs, outside the tree.
+        cache = Path(kubectl).parents[1].with_name("ecosystem") / part
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="ecosystem-", ignore_cleanup_errors=True) as folder:
+            outcome = PARTS[part](Path(folder), cache, kubectl)
+        outcomes.append(outcome)
+        if outcome.story:
+            print(outcome.story)
+        print(f"{outcome}, {time.monotonic() - started:.0f} s", flush=True)
+    return 0 if all(outcome.is_good for outcome in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
