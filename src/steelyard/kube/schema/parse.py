@@ -7,11 +7,11 @@ Parsing is lenient and takes what makes no sense as absent: whether a schema is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from steelyard.kube import objects
-from steelyard.kube.schema.model import MISSING, ListType, Rule, Schema
+from steelyard.kube.schema.model import MISSING, Rule, Schema
 
 _TYPES: Final = ("object", "array", "string", "integer", "number", "boolean")
 
@@ -22,55 +22,17 @@ def from_openapi(document: Mapping[str, Any]) -> Schema:
     >>> from_openapi({"type": "object", "properties": {"size": {"type": "integer"}}}).properties["size"].type
     'integer'
     """
-    get = document.get
-    type_ = get("type")
-    properties = objects.mapping(get("properties"))
-    list_type = get("x-kubernetes-list-type")
-    default = get("default")
-    enum = get("enum")
-    return Schema(
-        type=type_ if type_ in _TYPES else "",
-        properties={str(name): from_openapi(objects.mapping(schema)) for name, schema in properties.items()},
-        additional=_additional(get("additionalProperties")),
-        items=from_openapi(cast("Mapping[str, Any]", get("items"))) if isinstance(get("items"), dict) else None,
-        required=tuple(map(str, objects.sequence(get("required")))),
-        nullable=get("nullable") is True,
-        default=MISSING if default is None else default,
-        preserve_unknown=get("x-kubernetes-preserve-unknown-fields") is True,
-        int_or_string=get("x-kubernetes-int-or-string") is True,
-        embedded_resource=get("x-kubernetes-embedded-resource") is True,
-        enum=tuple(cast("list[Any]", enum)) if isinstance(enum, list) and enum else None,
-        format=str(get("format") or ""),
-        pattern=str(get("pattern") or ""),
-        minimum=_number(get("minimum")),
-        maximum=_number(get("maximum")),
-        exclusive_minimum=get("exclusiveMinimum") is True,
-        exclusive_maximum=get("exclusiveMaximum") is True,
-        multiple_of=_number(get("multipleOf")),
-        min_length=_number(get("minLength")),
-        max_length=_number(get("maxLength")),
-        min_items=_number(get("minItems")),
-        max_items=_number(get("maxItems")),
-        unique_items=get("uniqueItems") is True,
-        min_properties=_number(get("minProperties")),
-        max_properties=_number(get("maxProperties")),
-        all_of=_several(get("allOf")),
-        any_of=_several(get("anyOf")),
-        one_of=_several(get("oneOf")),
-        negated=from_openapi(cast("Mapping[str, Any]", get("not"))) if isinstance(get("not"), dict) else None,
-        list_type=cast(ListType, list_type) if list_type in ("set", "map") else "atomic",
-        list_map_keys=tuple(map(str, objects.sequence(get("x-kubernetes-list-map-keys")))),
-        map_type="atomic" if get("x-kubernetes-map-type") == "atomic" else "granular",
-        description=str(get("description") or ""),
-        rules=rules_of(document),
-    )
+    known: dict[str, Any] = {}
+    for keyword, value in document.items():
+        reader = _READERS.get(keyword)
+        if reader is not None:
+            known[reader[0]] = reader[1](value)
+    return Schema(**known)
 
 
-def rules_of(document: Mapping[str, Any]) -> tuple[Rule, ...]:
-    found = document.get("x-kubernetes-validations")
-    if not found:
-        return ()
-    return tuple(_rule(objects.mapping(each)) for each in objects.sequence(found))
+def _rules(validations: Any) -> tuple[Rule, ...]:
+    """The CEL rules that a node's `x-kubernetes-validations` hold."""
+    return tuple(_rule(objects.mapping(each)) for each in objects.sequence(validations))
 
 
 def _rule(document: Mapping[str, Any]) -> Rule:
@@ -92,12 +54,89 @@ def _number(value: Any) -> Any:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def _is_true(value: Any) -> bool:
+    return value is True
+
+
+def _text(value: Any) -> str:
+    return str(value or "")
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(map(str, objects.sequence(value)))
+
+
+def _type(value: Any) -> str:
+    return value if value in _TYPES else ""
+
+
+def _properties(value: Any) -> dict[str, Schema]:
+    return {str(name): from_openapi(objects.mapping(schema)) for name, schema in objects.mapping(value).items()}
+
+
+def _one(value: Any) -> Schema | None:
+    return from_openapi(cast("Mapping[str, Any]", value)) if isinstance(value, dict) else None
+
+
 def _several(value: Any) -> tuple[Schema, ...]:
     return tuple(from_openapi(objects.mapping(schema)) for schema in objects.sequence(value))
 
 
 def _additional(value: Any) -> Schema | None:
     """`true` allows any value but describes none: objects inside it are pruned to nothing, as upstream does."""
-    if value is True:
-        return Schema()
-    return from_openapi(cast("Mapping[str, Any]", value)) if isinstance(value, dict) else None
+    return Schema() if value is True else _one(value)
+
+
+def _default(value: Any) -> Any:
+    return MISSING if value is None else value
+
+
+def _enum(value: Any) -> tuple[Any, ...] | None:
+    return tuple(cast("list[Any]", value)) if isinstance(value, list) and value else None
+
+
+def _list_type(value: Any) -> str:
+    return value if value in ("set", "map") else "atomic"
+
+
+def _map_type(value: Any) -> str:
+    return "atomic" if value == "atomic" else "granular"
+
+
+_READERS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
+    "type": ("type", _type),
+    "properties": ("properties", _properties),
+    "additionalProperties": ("additional", _additional),
+    "items": ("items", _one),
+    "required": ("required", _texts),
+    "nullable": ("nullable", _is_true),
+    "default": ("default", _default),
+    "x-kubernetes-preserve-unknown-fields": ("preserve_unknown", _is_true),
+    "x-kubernetes-int-or-string": ("int_or_string", _is_true),
+    "x-kubernetes-embedded-resource": ("embedded_resource", _is_true),
+    "enum": ("enum", _enum),
+    "format": ("format", _text),
+    "pattern": ("pattern", _text),
+    "minimum": ("minimum", _number),
+    "maximum": ("maximum", _number),
+    "exclusiveMinimum": ("exclusive_minimum", _is_true),
+    "exclusiveMaximum": ("exclusive_maximum", _is_true),
+    "multipleOf": ("multiple_of", _number),
+    "minLength": ("min_length", _number),
+    "maxLength": ("max_length", _number),
+    "minItems": ("min_items", _number),
+    "maxItems": ("max_items", _number),
+    "uniqueItems": ("unique_items", _is_true),
+    "minProperties": ("min_properties", _number),
+    "maxProperties": ("max_properties", _number),
+    "allOf": ("all_of", _several),
+    "anyOf": ("any_of", _several),
+    "oneOf": ("one_of", _several),
+    "not": ("negated", _one),
+    "x-kubernetes-list-type": ("list_type", _list_type),
+    "x-kubernetes-list-map-keys": ("list_map_keys", _texts),
+    "x-kubernetes-map-type": ("map_type", _map_type),
+    "description": ("description", _text),
+    "x-kubernetes-validations": ("rules", _rules),
+}
+"""By keyword: the field of `Schema`, and how its value is read. Most nodes have three or four of them."""
