@@ -68,6 +68,8 @@ class Store:
         self._subscribers = Subscribers()
         self._pending: dict[str, Write] = {}
         self._in_flight: deque[Write] = deque()
+        self._outgoing: list[Write] = []
+        self._loop = asyncio.get_running_loop()
         self._epoch = 0
         self._next_revision = 1
         self._failure: Exception | None = None
@@ -237,11 +239,19 @@ class Store:
 
     def _queue(self, change: Change, result: Record) -> asyncio.Future[Record]:
         self._next_revision = change.revision + 1
-        write = Write(change, result, asyncio.get_running_loop().create_future(), self._epoch)
+        write = Write(change, result, self._loop.create_future(), self._epoch)
         self._pending[change.key] = write
         self._in_flight.append(write)
-        self._writer.queue_write(write)
+        if not self._outgoing:
+            self._loop.call_soon(self._send)
+        self._outgoing.append(write)
         return write.future
+
+    def _send(self) -> None:
+        """All writes of one turn of the event loop go to the writer together, and so into one commit."""
+        for write in self._outgoing:
+            self._writer.queue_write(write)
+        self._outgoing.clear()
 
     def watch(self, prefix: str, after: int) -> Subscription:
         """Every change of the prefix after the revision: first the retained ones, then as they become durable."""
@@ -313,6 +323,7 @@ class Store:
 
     async def _close(self) -> None:
         self._failure = self._failure or Closed()
+        self._send()
         await self._writer.stop()
         self._subscribers.close()
         await self._history.close()
