@@ -1,6 +1,7 @@
 """What may differ between two servers that behave alike, in one place. Everything else is compared as it is.
 
-- Times: strings that are an RFC 3339 time become `<time>`; the Age cells of a Table become `<age>`.
+- Times: strings that are an RFC 3339 time become `<time>`, and so do times in objects that a text quotes; the Age cells
+  of a Table become `<age>`.
 - Uids: a UUID, anywhere in a string, becomes `<uid 1>`, numbered by first appearance, so that identity still counts.
 - Revisions: the resourceVersion of an object becomes `<rv 1>`, numbered likewise; that of a list or bookmark, which
   counts writes of others too, becomes `<revision>`. So do the numbers of revisions within messages, and `continue`.
@@ -23,7 +24,10 @@ _AGE: Final = re.compile(r"(\d+[smhd])+")
 _PREFIX: Final = re.compile(r'"generateName": "([^"]+)"')
 _SUFFIX: Final = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 _MOMENT: Final = re.compile(r"\.[0-9a-f]{16}\b")
-_REVISION_IN_TEXT: Final = re.compile(r"((?:[Rr]esource ?[Vv]ersion|RV)[^0-9\"]{0,25}\"?)(\d{1,19})( \(\d+\))?")
+_QUOTED_TIME: Final = re.compile(r"(?<=\\\"|.\")\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)(?=\\?\")")
+_REVISION_IN_TEXT: Final = re.compile(
+    r"((?:[Rr]esource ?[Vv]ersion|RV)(?:\\?\":\\?\"|[^0-9\"]{0,25}\"?))(\d{1,19})( \(\d+\))?"
+)
 
 
 class Normaliser:
@@ -110,6 +114,7 @@ class Normaliser:
             text = pattern.sub(r"\1<suffix>", text)
         text = _MOMENT.sub(".<suffix>", text)
         text = _UUID.sub(lambda found: self._uid(found[0]), text)
+        text = _QUOTED_TIME.sub(lambda found: found[0] if found[0] in self._sent else "<time>", text)
         return _REVISION_IN_TEXT.sub(
             lambda found: found[0] if found[2] in self._sent else f"{found[1]}<revision>", text
         )

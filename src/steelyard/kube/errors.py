@@ -83,8 +83,9 @@ class ApiError(Exception):
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
         }
+        if self.reason:
+            status["reason"] = self.reason
         if details or self.has_details:
             status["details"] = details
         status["code"] = self.code
@@ -141,6 +142,12 @@ class UnsupportedMediaType(ApiError):
     code, reason = 415, "UnsupportedMediaType"
 
 
+class UnroutableMediaType(UnsupportedMediaType):
+    """Refused by upstream's router instead of its handlers, which leaves empty details."""
+
+    has_details = True
+
+
 class Invalid(ApiError):
     code, reason, has_details = 422, "Invalid", True
 
@@ -151,6 +158,13 @@ class TooManyRequests(ApiError):
 
 class InternalError(ApiError):
     code, reason = 500, "InternalError"
+
+
+class Unclassified(ApiError):
+    """For some mistakes of clients upstream has no reason, only a text and 500. So that what is looked up there helps
+    here, the answer is the same."""
+
+    code, reason = 500, ""
 
 
 class ServiceUnavailable(ApiError):

@@ -80,6 +80,7 @@ async def test_preconditions(bench: Bench) -> None:
     [
         ([], errors.BadRequest),
         ({"kind": "Widget"}, errors.BadRequest),
+        ({"preconditions": "x"}, errors.BadRequest),
         ({"propagationPolicy": "Sideways"}, errors.Invalid),
         ({"propagationPolicy": "Orphan", "orphanDependents": True}, errors.Invalid),
         ({"dryRun": ["Some"]}, errors.Invalid),

@@ -55,7 +55,6 @@ async def test_scale_of_a_deployment(bench: Bench) -> None:
 @pytest.mark.parametrize(
     "body, error",
     [
-        (None, errors.BadRequest),
         ([], errors.BadRequest),
         ({"kind": "Widget"}, errors.BadRequest),
         ({"metadata": {"name": "b"}}, errors.BadRequest),
@@ -96,7 +95,7 @@ async def test_may_i(bench: Bench) -> None:
         await bench.create(RULES, {})
     with pytest.raises(errors.Invalid, match="exactly one of nonResourceAttributes or resourceAttributes"):
         await bench.create(ACCESS, {})
-    odd: list[Any] = [[], None, {"kind": "Pod"}, {"spec": {"resourceAttributes": [], "nonResourceAttributes": 5}}]
+    odd: list[Any] = [[], {"kind": "Pod"}, {"spec": {"resourceAttributes": [], "nonResourceAttributes": 5}}]
     for wrong in odd:
         with pytest.raises(errors.BadRequest):
             await bench.create(ACCESS, wrong)

@@ -110,6 +110,10 @@ def find(group: str, version: str, plural: str) -> BuiltinKind | None:
     return _by_name().get((group, version, plural))
 
 
+def serves(group: str, version: str) -> bool:
+    return f"{group}/{version}".lstrip("/") in _index()["packages"]
+
+
 def type_name(group: str, version: str, kind: str) -> str | None:
     """The type behind a kind: `("rbac.authorization.k8s.io", "v1", "Role")` is `rbac/v1.Role`.
 

@@ -52,6 +52,8 @@ class Field:
     patch_merge_key: str = ""
     default: Any = MISSING
     enum: tuple[str, ...] = ()
+    go: str = ""
+    """The type as Go prints it, where that does not follow from `base`: `v1.Protocol`, `[]v1.IPFamily`."""
 
     @property
     def is_struct(self) -> bool:
@@ -142,4 +144,5 @@ def _field(home: str, name: str, entry: list[Any]) -> Field:
         patch_merge_key=more.get("mergeKey", ""),
         default=more.get("default", MISSING),
         enum=tuple(more.get("enum", ())),
+        go=more.get("go", ""),
     )

@@ -21,7 +21,7 @@ from steelyard.kube.server.answers import Answer
 from steelyard.kube.server.audit import AuditLog
 from steelyard.kube.server.authn import Authenticator
 from steelyard.kube.server.authz import Authorizer
-from steelyard.kube.server.call import Call, Reply, User
+from steelyard.kube.server.call import Call, Payload, Reply, User
 from steelyard.kube.server.endpoints import Endpoints
 from steelyard.kube.server.exchange import Disconnected, Exchange
 from steelyard.kube.server.limits import InFlight
@@ -32,6 +32,7 @@ from steelyard.kube.server.routing import Route
 logger = logging.getLogger(__name__)
 
 _BODY_VERBS: Final = frozenset(("create", "update", "patch", "delete", "deletecollection"))
+_MAY_BE_EMPTY: Final = frozenset(("delete", "deletecollection"))
 _MANAGED_VERBS: Final = frozenset(("create", "update", "patch"))
 _LINES_AT_ONCE: Final = 100
 _STREAM_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-cache, private"))
@@ -264,7 +265,8 @@ def _joined(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 async def _read_body(request: Request, call: Call, options: dict[str, str]) -> None:
     body = await request.body()
-    call.body, call.patch_type = bodies.decode(call.verb, request.header(b"content-type"), body)
+    if body or call.verb not in _MAY_BE_EMPTY:
+        call.payload = Payload(request.header(b"content-type"), body)
     if call.verb in _MANAGED_VERBS and "fieldManager" not in options:
         # Who names no field manager is known by the name of its program.
         options["userAgent"] = request.header(b"user-agent")

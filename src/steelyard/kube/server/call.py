@@ -31,6 +31,20 @@ class User:
 
 
 @dataclass(slots=True)
+class Payload:
+    """A body as it came over the network. Answers quote it, and it tells what its decoded value no longer does: fields
+    given twice, numbers as they were written.
+    """
+
+    content_type: str
+    data: bytes
+    form: Literal["", "json", "yaml", "protobuf"] = ""
+    """How it was read."""
+    repeated: tuple[str, ...] = ()
+    """The keys that a YAML body gives twice: `line 6: key "k" already set in map`."""
+
+
+@dataclass(slots=True)
 class Call:
     verb: Verb
     group: str
@@ -47,6 +61,8 @@ class Call:
     patch_type: PatchType = ""
     representation: Representation = "object"
     """Asked for with the Accept header: the object, a Table for printing, or PartialObjectMetadata."""
+    payload: Payload | None = None
+    """What the body is yet to be decoded from (`bodies`), for a call that came over the network with one."""
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from typing import Final
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
-from steelyard.kube.server import crdstatus, reading, selection
+from steelyard.kube.server import bodies, crdstatus, reading, selection
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server.admission import passage
 from steelyard.kube.server.call import Call, Reply
@@ -48,6 +48,7 @@ _JOB_WARNING: Final = (
 
 
 async def delete(core: Core, served: Served, call: Call) -> Reply:
+    bodies.read_delete_options(call)
     wanted = parameters.delete_options(call.options, call.body)
     record, warnings = await _admitted(core, served, call, wanted, call.namespace, call.name)
     reply = await _delete(core, served, call, wanted, record)
@@ -128,6 +129,7 @@ async def delete_collection(core: Core, served: Served, call: Call) -> Reply:
     if served.resource.namespaced and not call.namespace:
         message = "the server does not allow this method on the requested resource"
         raise errors.MethodNotAllowed(message)
+    bodies.read_delete_options(call)
     wanted = parameters.delete_options(call.options, call.body)
     chosen = selection.of(call, served)
     listed = await shown_all(core, served, core.store.scan(core.prefix(served.resource, call.namespace)))

@@ -13,16 +13,18 @@ from typing import Any, Final, cast
 
 import orjson
 
-from steelyard.kube import errors, objects, uids
+from steelyard.kube import errors, fields, objects, uids
 from steelyard.kube.builtin import encoding, types
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import default, prune, validate
-from steelyard.kube.server import customresources, decoding, metadata
+from steelyard.kube.server import customresources, decoding, metadata, strictness
 from steelyard.kube.server.apply import apply, managedfields
 from steelyard.kube.server.apply.fieldset import FieldSet
+from steelyard.kube.server.call import Payload
 from steelyard.kube.server.core import ordered
 from steelyard.kube.server.options import WriteOptions
+from steelyard.kube.server.patch.patching import Patched
 from steelyard.kube.server.registry import Served
 
 Finish = Callable[[Object], list[Cause]]
@@ -38,69 +40,125 @@ class Draft:
     """Its managed fields are right already, because it was made by server-side apply."""
 
 
-def decode(served: Served, body: Any, wanted: WriteOptions) -> Draft:
-    """The body as an object of the served version. Raises BadRequest."""
+def decode(served: Served, body: Any, wanted: WriteOptions, payload: Payload | None = None) -> Draft:
+    """The body of a create or update as an object of the served version. Raises BadRequest."""
+    try:
+        draft, complaints = _decoded(served, body, payload, wanted)
+    except decoding.Undecodable as error:
+        raise decoding.refusal(served.resource, error, payload) from None
+    if complaints and wanted.field_validation == "Strict":
+        raise metadata.strict_error(served.resource, complaints)
+    draft.warnings = strictness.warnings(complaints)
+    if served.custom:
+        _check_claim(served, draft.obj, is_patched=False)
+    return draft
+
+
+def decode_patched(served: Served, patched: Patched, wanted: WriteOptions) -> Draft:
+    """A patched document as an object of the served version. Raises Invalid."""
+    try:
+        draft, complaints = _decoded(served, patched.document, None, wanted, patched)
+    except decoding.Undecodable as error:
+        raise patched.refused(error.reason) from None
+    complaints = [*patched.complaints, *complaints]
+    if complaints and wanted.field_validation == "Strict":
+        raise patched.refused(f"strict decoding error: {', '.join(complaints)}")
+    draft.warnings = strictness.warnings(complaints)
+    if served.custom:
+        _check_claim(served, draft.obj, is_patched=True)
+    return draft
+
+
+def _decoded(
+    served: Served, body: Any, payload: Payload | None, wanted: WriteOptions, patched: Patched | None = None
+) -> tuple[Draft, list[str]]:
+    """The draft, and what `fieldValidation` complains of. Raises Undecodable."""
     resource = served.resource
-    if not isinstance(body, dict):
-        raise errors.BadRequest(f"the object provided is unrecognized (must be of type {resource.kind})")
     try:
         encoded = orjson.dumps(body)
     except TypeError as error:
+        if "ecursion" in str(error):
+            raise
         raise errors.BadRequest(f"the object is not JSON: {error}") from None
-    obj = cast(Object, orjson.loads(encoded))
-    _check_type(served, obj)
+    value = orjson.loads(encoded)
+    if served.custom:
+        decoding.check_custom(resource, value, lambda: _text(value, payload, patched))
+    elif patched is None or not patched.is_converted:
+        decoding.check(resource, value)
+    obj = cast(Object, {} if value is None else value)
     given = obj.get("metadata")
-    refusal = decoding.check_metadata(resource, obj) if served.custom else decoding.check(resource, obj)
-    if refusal is not None:
-        raise refusal
     meta = cast(Object, given) if given is not None else {}
+    claimed = obj.get("apiVersion"), obj.get("kind")
     obj = ordered(obj, resource.api_version, resource.kind, meta)
-    warnings = _report_unknown(served, prune.prune(served.schema, obj), wanted)
+    if served.custom and claimed != (resource.api_version, resource.kind):
+        # Not known by the schema, so nothing is pruned: it is refused for what it claims to be.
+        obj["apiVersion"], obj["kind"] = claimed
+        return Draft(obj), []
+    removed = prune.prune(served.schema, obj)
     if served.custom:
         encoding.settle(types.OBJECT_META, meta)
         if b"null" in encoded:
             default.drop_nulls(served.schema, obj)
     else:
         encoding.settle(served.go_type, obj)
-    return Draft(obj, warnings)
+    if wanted.field_validation == "Ignore":
+        return Draft(obj), []
+    is_repetitive = strictness.is_repetitive(payload, encoded)
+    if not removed and not is_repetitive:
+        return Draft(obj), []
+    return Draft(obj), _complaints(served, body, removed, payload if is_repetitive else None, payload, patched)
 
 
 def merged(served: Served, obj: Object) -> Object:
     """A copy of what server-side apply made, as its kind is read. Raises BadRequest."""
     copy = objects.copy(obj)
     meta: Object = copy.setdefault("metadata", {})
-    refusal = decoding.check_metadata(served.resource, copy) if served.custom else decoding.check(served.resource, copy)
-    if refusal is not None:
-        raise refusal
+    try:
+        if served.custom:
+            decoding.check_custom(served.resource, copy, lambda: decoding.text_of(copy, None))
+        else:
+            decoding.check(served.resource, copy)
+    except decoding.Undecodable as error:
+        raise decoding.refusal(served.resource, error, None) from None
     prune.prune(served.schema, copy)
     encoding.settle(served.go_type or types.OBJECT_META, copy if served.go_type else meta)
     return ordered(copy, served.resource.api_version, served.resource.kind, meta)
 
 
-def _check_type(served: Served, obj: Object) -> None:
+def _complaints(
+    served: Served,
+    body: Any,
+    removed: list[str],
+    repetitive: Payload | None,
+    payload: Payload | None,
+    patched: Patched | None,
+) -> list[str]:
+    if served.custom:
+        return strictness.of_custom(removed, repetitive)
+    if patched is not None and patched.is_converted:
+        return [f'unknown field "{path}"' for path in removed]
+    written = body if patched is None else orjson.loads(patched.quoted())
+    return strictness.of_builtin(served.go_type, written, payload)
+
+
+def _text(value: Any, payload: Payload | None, patched: Patched | None) -> str:
+    return patched.quoted() if patched is not None else decoding.text_of(value, payload)
+
+
+def _check_claim(served: Served, obj: Object, *, is_patched: bool) -> None:
+    """A custom resource that says it is something else. A patch may change the version, only to be told in the end."""
     resource = served.resource
-    kind, api_version = obj.get("kind"), obj.get("apiVersion")
-    if not kind and served.custom:
-        raise errors.BadRequest(f"Object 'Kind' is missing in '{orjson.dumps(obj).decode()[:200]}'")
-    if kind and kind != resource.kind:
-        raise errors.BadRequest(
-            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            "the kind in the data does not match the expected kind"
-        )
-    if api_version and api_version != resource.api_version:
-        raise errors.BadRequest(
-            f"the API version in the data ({api_version}) does not match the expected API version "
-            f"({resource.api_version})"
-        )
-
-
-def _report_unknown(served: Served, removed: list[str], wanted: WriteOptions) -> tuple[str, ...]:
-    if not removed or wanted.field_validation == "Ignore":
-        return ()
-    complaints = [f'unknown field "{path}"' for path in removed]
-    if wanted.field_validation == "Strict":
-        raise metadata.strict_error(served.resource, complaints)
-    return tuple(complaints)
+    api_version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
+    if api_version != resource.api_version and not is_patched:
+        raise decoding.other_version(api_version, resource)
+    causes: list[Cause] = []
+    if kind != resource.kind:
+        causes.append(fields.invalid("kind", kind, f"must be {resource.kind}"))
+    if api_version != resource.api_version:
+        causes.append(fields.invalid("apiVersion", api_version, f"must be {resource.api_version}"))
+    if causes:
+        group = api_version.rpartition("/")[0]
+        raise errors.invalid(group, kind, objects.name(obj), causes)
 
 
 def prepare_new(served: Served, draft: Draft, wanted: WriteOptions, now: str) -> None:

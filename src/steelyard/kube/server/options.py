@@ -6,18 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from steelyard.kube import errors, objects
+from steelyard.kube import errors, fields, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import Resource
-from steelyard.kube.server import decoding
+from steelyard.kube.server import decoding, typechecks
 
 FieldValidation = Literal["Ignore", "Warn", "Strict"]
 Propagation = Literal["", "Background", "Foreground", "Orphan"]
 
 _MAX_MANAGER = 128
 _FIELD_VALIDATION = ("Ignore", "Warn", "Strict")
-_DELETE_OPTIONS = Resource("meta.k8s.io", "v1", "", "DeleteOptions")
 _PROPAGATION = ("Background", "Foreground", "Orphan")
 
 
@@ -48,26 +46,21 @@ def write_options(options: Mapping[str, str], kind: str = "CreateOptions", *, pa
         return _PLAIN_WRITE
     manager = options.get("fieldManager", "")
     causes: list[Cause] = []
-    if len(manager) > _MAX_MANAGER:
-        causes.append(
-            Cause("fieldManager", "FieldValueTooLong", f"Too long: may not be more than {_MAX_MANAGER} bytes")
-        )
-    elif manager and not manager.isprintable():
-        causes.append(
-            Cause(
-                "fieldManager",
-                "FieldValueInvalid",
-                f'Invalid value: "{manager}": should only contain printable characters',
-            )
-        )
     if patch == "apply" and not manager:
-        causes.append(Cause("fieldManager", "FieldValueRequired", "Required value: is required for apply patch"))
+        causes.append(fields.required("fieldManager", "is required for apply patch"))
     if patch and patch != "apply" and "force" in options:
-        causes.append(Cause("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch"))
+        causes.append(fields.forbidden("force", "may not be specified for non-apply patch"))
+    if len(manager.encode()) > _MAX_MANAGER:
+        causes.append(fields.too_long("fieldManager", _MAX_MANAGER))
+    causes += (
+        fields.invalid("fieldManager", manager, f"invalid character U+{ord(char):04X} (at position {place})")
+        for place, char in enumerate(manager)
+        if not char.isprintable()
+    )
+    dry_run = _dry_run(options["dryRun"].split("\n") if "dryRun" in options else [], causes)
     validation = options.get("fieldValidation") or "Warn"
     if validation not in _FIELD_VALIDATION:
-        causes.append(_unsupported("fieldValidation", validation, ("", *sorted(_FIELD_VALIDATION))))
-    dry_run = _dry_run(options.get("dryRun", ""), causes)
+        causes.append(fields.not_supported("fieldValidation", validation, ("", *sorted(_FIELD_VALIDATION))))
     if causes:
         raise errors.invalid("meta.k8s.io", kind, "", causes)
     return WriteOptions(
@@ -86,36 +79,23 @@ def manager_of(user_agent: str) -> str:
 def delete_options(options: Mapping[str, str], body: Any) -> DeleteOptions:
     """From the body if there is one, else from the query, as upstream decides it."""
     if body is None:
-        given: Object = {
-            key: options[key] for key in ("propagationPolicy", "dryRun", "orphanDependents") if key in options
-        }
         integer(options, "gracePeriodSeconds")
-        if "orphanDependents" in given:
+        given: Object = {key: options[key] for key in ("propagationPolicy",) if key in options}
+        if "orphanDependents" in options:
             given["orphanDependents"] = flag(options, "orphanDependents")
-        if "dryRun" in given:
-            given["dryRun"] = [given["dryRun"]]
-    elif isinstance(body, dict):
-        given = cast(Object, body)
-        kind, version = given.get("kind") or "DeleteOptions", given.get("apiVersion") or "v1"
-        if kind != "DeleteOptions":
-            raise errors.BadRequest(f'no kind "{kind}" is registered for version "{version}" in scheme "DeleteOptions"')
-        refusal = decoding.check(_DELETE_OPTIONS, given)
-        if refusal is not None:
-            raise refusal
+        if "dryRun" in options:
+            given["dryRun"] = options["dryRun"].split("\n")
     else:
-        raise errors.BadRequest("couldn't decode DeleteOptions: the body is not a JSON object")
+        given = _given(body)
     causes: list[Cause] = []
     policy = given.get("propagationPolicy") or ""
     orphan = given.get("orphanDependents")
     if policy and orphan is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
-        causes.append(Cause("propagationPolicy", "FieldValueInvalid", f'Invalid value: "{policy}": {text}'))
+        causes.append(fields.invalid("propagationPolicy", policy, text))
     if policy and policy not in _PROPAGATION:
-        causes.append(_unsupported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")))
-    given_dry_run = given.get("dryRun")
-    dry_run = False
-    for value in objects.sequence(given_dry_run) if not isinstance(given_dry_run, str) else [given_dry_run]:
-        dry_run = _dry_run(str(value), causes) or dry_run
+        causes.append(fields.not_supported("propagationPolicy", policy, ("Foreground", "Background", "Orphan", "nil")))
+    dry_run = _dry_run(objects.sequence(given.get("dryRun")), causes)
     if causes:
         raise errors.invalid("meta.k8s.io", "DeleteOptions", "", causes)
     if orphan is not None and not policy:
@@ -125,9 +105,22 @@ def delete_options(options: Mapping[str, str], body: Any) -> DeleteOptions:
         str(preconditions.get("uid") or ""),
         str(preconditions.get("resourceVersion") or ""),
         cast(Propagation, policy),
-        dry_run or options.get("dryRun") == "All",
+        dry_run,
         orphan is False,
     )
+
+
+def _given(body: Any) -> Object:
+    """DeleteOptions from a body; those of any group will do."""
+    try:
+        group, version, kind = decoding.interpret(body)
+    except decoding.Undecodable as error:
+        raise errors.BadRequest(error.reason) from None
+    if kind not in ("", "DeleteOptions"):
+        raise errors.BadRequest(decoding.unregistered(group, version, kind))
+    if problem := typechecks.problem("meta/v1.DeleteOptions", body):
+        raise errors.BadRequest(problem)
+    return cast(Object, body or {})
 
 
 def flag(options: Mapping[str, str], name: str) -> bool:
@@ -152,21 +145,26 @@ def revision(value: str) -> int:
     """A resourceVersion as a number; 0 where none is given."""
     if not value:
         return 0
-    is_number = value.isascii() and value.isdigit()
-    if not is_number or len(value) > 19:
-        why = "value out of range" if is_number else "invalid syntax"
-        problem = f'resourceVersion: Invalid value: "{value}": strconv.ParseUint: parsing "{value}": {why}'
-        raise errors.BadRequest(f"invalid resource version: {problem}")
+    if problem := unsigned_problem(value):
+        raise errors.BadRequest(f'invalid resource version: resourceVersion: Invalid value: "{value}": {problem}')
     return int(value)
 
 
-def _dry_run(value: str, causes: list[Cause]) -> bool:
-    if value and value != "All":
-        message = f'Unsupported value: ["{value}"]: supported values: "All"'
-        causes.append(Cause("dryRun", "FieldValueNotSupported", message))
-    return bool(value)
+def is_revision(value: str) -> bool:
+    return bool(value) and not unsigned_problem(value) and int(value) > 0
 
 
-def _unsupported(field: str, value: Any, supported: tuple[str, ...]) -> Cause:
-    listed = ", ".join(f'"{each}"' for each in supported)
-    return Cause(field, "FieldValueNotSupported", f'Unsupported value: "{value}": supported values: {listed}')
+def unsigned_problem(value: str) -> str:
+    """Why a text is no revision, in Go's words; empty if it is one."""
+    is_number = value.isascii() and value.isdigit()
+    if is_number and len(value) <= 19:
+        return ""
+    why = "value out of range" if is_number else "invalid syntax"
+    return f"strconv.ParseUint: parsing {fields.quote(value)}: {why}"
+
+
+def _dry_run(values: list[Any], causes: list[Cause]) -> bool:
+    """Whether nothing is to be stored. All values must be All, which is the only one there is."""
+    if any(value != "All" for value in values):
+        causes.append(fields.not_supported("dryRun", values, ("All",)))
+    return bool(values)

@@ -7,7 +7,7 @@ speaks the API.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from steelyard.kube import errors, fields, objects
 from steelyard.kube.errors import Cause
@@ -23,16 +23,8 @@ _ONE_OF: Final = "exactly one of nonResourceAttributes or resourceAttributes mus
 
 
 def answer(served: Served, call: Call, access: Access, timestamp: str) -> Reply:
-    given: object = call.body
-    if not isinstance(given, dict):
-        raise errors.BadRequest(f"the object provided is unrecognized (must be of type {served.resource.kind})")
-    body = objects.mapping(cast(Object, given))
+    body = decoding.read(served.resource, call)
     kind = served.resource.kind
-    if body.get("kind") not in (None, "", kind):
-        raise errors.BadRequest(f"{body.get('kind')} cannot be handled as a {kind}")
-    refusal = decoding.check(served.resource, {**body, "kind": kind, "apiVersion": served.resource.api_version})
-    if refusal is not None:
-        raise refusal
     spec = objects.mapping(body.get("spec"))
     metadata: Object = {}
     match kind:

@@ -97,7 +97,8 @@ def _legacy_watch(method: str, found: Route, options: dict[str, str]) -> Route:
 
 
 def query(text: bytes) -> dict[str, str]:
-    """The parameters; of one given twice the first counts, as upstream. Raises BadRequest."""
+    """The parameters; of one given twice the first counts, as upstream, but dryRun is a list: its values come as lines.
+    Raises BadRequest."""
     if not text:
         return {}
     try:
@@ -106,6 +107,8 @@ def query(text: bytes) -> dict[str, str]:
         raise errors.BadRequest("the query string is not valid") from None
     options: dict[str, str] = {}
     for key, value in pairs:
+        if key == "dryRun" and key in options:
+            value = f"{options.pop(key)}\n{value}"
         options.setdefault(key, value)
     return options
 

@@ -6,18 +6,22 @@ of every update, so that validation, generation and managed fields are those of 
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final
 
 from steelyard.kube import errors, objects
 from steelyard.kube.builtin import tables
 from steelyard.kube.objects import Object
-from steelyard.kube.server import drafts, scales, writing
+from steelyard.kube.resources import Resource
+from steelyard.kube.server import bodies, decoding, drafts, scales, writing
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server.call import Call, Reply
 from steelyard.kube.server.core import Core, shown, view
+from steelyard.kube.server.patch import patching
+from steelyard.kube.server.patch.patching import Target
 from steelyard.kube.server.registry import Served
 
-_SCALE_SCHEMA = tables.schema("autoscaling", "v1", "Scale")
+_SCALE: Final = Resource("autoscaling", "v1", "scales", "Scale")
+_SCALE_SCHEMA: Final = tables.schema("autoscaling", "v1", "Scale")
 _MAX_REPLICAS = 2**31 - 1
 
 
@@ -30,35 +34,35 @@ async def get_scale(core: Core, served: Served, call: Call) -> Reply:
 
 async def update_scale(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.write_options(call.options, "UpdateOptions")
-    given: object = call.body
-    if not isinstance(given, dict):
-        raise errors.BadRequest("the object provided is unrecognized (must be of type Scale)")
-    scale = cast(Object, given)
+    scale = decoding.read(_SCALE, call)
     return await writing.retried(served, call, lambda: _set(core, served, call, scale, wanted))
 
 
 async def patch_scale(core: Core, served: Served, call: Call) -> Reply:
+    bodies.settle_patch_type(call, mergeable=not served.custom)
     wanted = parameters.write_options(call.options, "PatchOptions", patch=call.patch_type)
+    target = Target(_SCALE, _SCALE_SCHEMA)
 
     async def attempt() -> Reply:
+        if call.patch_type == "apply":
+            bodies.read_applied(call)
         record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
         current = scales.of(served, record.object)
         if call.patch_type == "apply":
             spec = objects.mapping(objects.mapping(call.body).get("spec"))
             return await _set(core, served, call, {**current, "spec": spec}, wanted)
-        patched = writing.patched_object(_SCALE_SCHEMA, call, current, mergeable=True)
-        if not isinstance(patched, dict):
-            raise errors.BadRequest("the patch leaves something that is not an object")
-        return await _set(core, served, call, cast(Object, patched), wanted)
+        patched = patching.apply(target, call, current, wanted)
+        try:
+            decoding.check(_SCALE, patched.document)
+        except decoding.Undecodable as error:
+            raise patched.refused(error.reason) from None
+        return await _set(core, served, call, patched.document, wanted)
 
     return await writing.retried(served, call, attempt)
 
 
 async def _set(core: Core, served: Served, call: Call, scale: Object, wanted: parameters.WriteOptions) -> Reply:
     scales.paths(served)
-    kind = scale.get("kind")
-    if kind not in (None, "", "Scale"):
-        raise errors.BadRequest(f"{kind} cannot be handled as a Scale")
     metadata = objects.mapping(scale.get("metadata"))
     if metadata.get("name") not in (None, "", call.name):
         raise errors.BadRequest(
@@ -66,8 +70,6 @@ async def _set(core: Core, served: Served, call: Call, scale: Object, wanted: pa
         )
     replicas = objects.at(scale, "spec", "replicas")
     replicas = 0 if replicas is None else replicas
-    if not isinstance(replicas, int) or isinstance(replicas, bool):
-        raise errors.BadRequest("Scale cannot be read: spec.replicas must be an integer")
     if not 0 <= replicas <= _MAX_REPLICAS:
         cause = errors.Cause(
             "spec.replicas",

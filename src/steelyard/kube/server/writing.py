@@ -9,14 +9,14 @@ are asked in between, the write expects the state that it was decided on, and is
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
-from steelyard.kube import errors, objects
+from steelyard.kube import errors, fields, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.schema.model import Schema
-from steelyard.kube.server import deleting, drafts, keys, reading
+from steelyard.kube.server import bodies, deleting, drafts, keys, reading, strictness
 from steelyard.kube.server import metadata as naming
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server.addresses import Services
@@ -27,7 +27,8 @@ from steelyard.kube.server.call import Call, Reply
 from steelyard.kube.server.core import Core, durable, shown, stored, view
 from steelyard.kube.server.drafts import Draft
 from steelyard.kube.server.options import WriteOptions
-from steelyard.kube.server.patch import jsonpatch, mergepatch, strategic
+from steelyard.kube.server.patch import patching
+from steelyard.kube.server.patch.patching import Target
 from steelyard.kube.server.registry import Served
 from steelyard.kube.store.errors import Mismatch
 from steelyard.kube.store.record import Record
@@ -49,11 +50,24 @@ async def retried(served: Served, call: Call, attempt: Callable[[], Awaitable[Re
     raise errors.conflict(served.group_resource, call.name, MODIFIED)
 
 
+@contextmanager
+def warned(draft: Draft) -> Generator[None]:
+    """What was to be warned of is told also when the write is refused after all."""
+    try:
+        yield
+    except errors.ApiError as error:
+        error.warnings = (*draft.warnings, *error.warnings)
+        raise
+
+
 async def create(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.write_options(call.options)
+    bodies.read_object(call, served.resource.kind)
 
     async def attempt() -> Reply:
-        return await insert(core, served, call, drafts.decode(served, call.body, wanted), wanted)
+        draft = drafts.decode(served, call.body, wanted, call.payload)
+        with warned(draft):
+            return await insert(core, served, call, draft, wanted)
 
     return await retried(served, call, attempt)
 
@@ -64,8 +78,8 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     if call.name:
         metadata.setdefault("name", call.name)
     _settle_namespace(served, metadata, call.namespace)
-    if metadata.get("resourceVersion"):
-        raise errors.BadRequest("resourceVersion should not be set on objects to be created")
+    if parameters.is_revision(str(metadata.get("resourceVersion") or "")) and not wanted.dry_run:
+        raise errors.Unclassified("resourceVersion should not be set on objects to be created")
     _check_namespace(core, served, metadata)
     admission = passage.of_write(core, served, call, wanted, "CREATE")
     if admission is not None:
@@ -110,61 +124,40 @@ def _check_claims(finish: drafts.Finish | None, obj: Object) -> None:
 
 async def update(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.write_options(call.options, "UpdateOptions")
+    bodies.read_object(call, served.resource.kind)
 
     async def attempt() -> Reply:
-        draft = drafts.decode(served, call.body, wanted)
-        _check_identity(served, draft.obj, call)
-        record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
-        return await replace(core, served, call, record, draft, wanted)
+        draft = drafts.decode(served, call.body, wanted, call.payload)
+        with warned(draft):
+            _check_identity(served, draft.obj, call)
+            record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
+            return await replace(core, served, call, record, draft, wanted)
 
     return await retried(served, call, attempt)
 
 
 async def patch(core: Core, served: Served, call: Call) -> Reply:
-    if served.custom and call.patch_type == "strategic":
-        raise _unknown_format()
+    bodies.settle_patch_type(call, mergeable=not served.custom)
     wanted = parameters.write_options(call.options, "PatchOptions", patch=call.patch_type)
+    target = Target(served.resource, served.schema, custom=served.custom is not None)
 
     async def attempt() -> Reply:
         if call.patch_type == "apply":
             return await _apply(core, served, call, wanted)
         record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
-        patched = patched_object(served.schema, call, view(record, served), mergeable=not served.custom)
-        draft = drafts.decode(served, patched, wanted)
-        _check_identity(served, draft.obj, call)
-        return await replace(core, served, call, record, draft, wanted)
+        draft = drafts.decode_patched(served, patching.apply(target, call, view(record, served), wanted), wanted)
+        with warned(draft):
+            _check_identity(served, draft.obj, call)
+            return await replace(core, served, call, record, draft, wanted)
 
     return await retried(served, call, attempt)
-
-
-def patched_object(schema: Schema, call: Call, obj: Object, *, mergeable: bool) -> Any:
-    """The object with the patch applied; it shares parts with both, so decode it before changing anything.
-
-    `mergeable` says that the kind has strategic merge patches: built-in ones do.
-    """
-    match call.patch_type:
-        case "json":
-            return jsonpatch.apply(obj, call.body)
-        case "merge":
-            return mergepatch.apply(obj, call.body)
-        case "strategic" if mergeable:
-            return strategic.apply(schema, obj, call.body)
-        case _:
-            raise _unknown_format()
-
-
-def _unknown_format() -> errors.UnsupportedMediaType:
-    return errors.UnsupportedMediaType(
-        "the body of the request was in an unknown format - accepted media types include: "
-        "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
-    )
 
 
 async def replace(core: Core, served: Served, call: Call, record: Record, draft: Draft, wanted: WriteOptions) -> Reply:
     """Makes the draft the object's next state. The record must be the newest, in the served version; should it no
     longer be when webhooks have answered, this raises Mismatch.
     """
-    _check_preconditions(served, record, draft.obj, call)
+    _check_preconditions(served, call, record, draft.obj)
     old = view(record, served)
     admission = passage.of_write(core, served, call, wanted, "UPDATE", old)
     if admission is not None:
@@ -205,6 +198,7 @@ def _finish(core: Core, served: Served) -> drafts.Finish | None:
 
 
 async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -> Reply:
+    bodies.read_applied(call)
     applied = _applied(served, call.body)
     record = core.store.head(core.key(served.resource, call.namespace, call.name))
     record = await shown(core, served, record) if record is not None else None
@@ -223,7 +217,7 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
         subresource=call.subresource,
         ignored=drafts.reset_fields(served, call.subresource),
     )
-    draft = Draft(drafts.merged(served, merged), is_tracked=True)
+    draft = Draft(drafts.merged(served, merged), _repeated(call, wanted), is_tracked=True)
     metadata: Object = draft.obj["metadata"]
     if record is None and metadata.get("uid"):
         message = f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
@@ -242,8 +236,6 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
 
 def _applied(served: Served, body: Any) -> Object:
     """What was applied, as it was sent: it must say itself what it is, and means only what it mentions."""
-    if not isinstance(body, dict):
-        raise errors.BadRequest(f"the object provided is unrecognized (must be of type {served.resource.kind})")
     try:
         applied = objects.copy(cast(Object, body))
     except TypeError as error:
@@ -253,6 +245,16 @@ def _applied(served: Served, body: Any) -> Object:
         group_version = api_version if "/" in api_version else f"/{api_version}"
         raise errors.BadRequest(f"invalid object type: {group_version}, Kind={kind}")
     return applied
+
+
+def _repeated(call: Call, wanted: WriteOptions) -> tuple[str, ...]:
+    """Warnings of the keys that an applied object gives twice; judged last, as upstream does."""
+    if call.payload is None or not call.payload.repeated or wanted.field_validation == "Ignore":
+        return ()
+    complaints = strictness.of_yaml(call.payload)
+    if wanted.field_validation == "Strict":
+        raise errors.BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {complaints[0]}")
+    return strictness.warnings(complaints)
 
 
 def _generate_name(core: Core, served: Served, namespace: str, metadata: Object) -> None:
@@ -316,8 +318,11 @@ def _check_identity(served: Served, obj: Object, call: Call) -> None:
         )
 
 
-def _check_preconditions(served: Served, record: Record, obj: Object, call: Call) -> None:
-    """The uid of an update says which object is meant; that of a patch is a change like any other."""
+def _check_preconditions(served: Served, call: Call, record: Record, obj: Object) -> None:
+    """The uid and resourceVersion that the object brings must be those of the stored one, as far as it has to have any.
+
+    The uid of an update says which object is meant; that of a patch is a change like any other.
+    """
     metadata: Object = obj["metadata"]
     name = objects.name(record.object)
     if (uid := metadata.get("uid")) and call.verb != "patch":
@@ -327,8 +332,25 @@ def _check_preconditions(served: Served, record: Record, obj: Object, call: Call
             refusal = f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0"
             message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
             raise errors.conflict(served.group_resource, name, f"{refusal}, AdditionalErrorMsg: {message}")
-    if (version := metadata.get("resourceVersion")) and version != str(record.revision):
-        raise errors.conflict(served.group_resource, name, MODIFIED)
+    version = str(metadata.get("resourceVersion") or "")
+    if version and version != str(record.revision):
+        if problem := parameters.unsigned_problem(version):
+            raise errors.Unclassified(problem)
+        if int(version):
+            raise errors.conflict(served.group_resource, name, MODIFIED)
+        version = ""
+    is_conditional = served.custom is not None or served.resource.plural in _CONDITIONAL
+    if not version and is_conditional and call.subresource != "scale" and call.patch_type != "apply":
+        cause = fields.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+        raise errors.invalid(served.resource.group, served.resource.plural, name, [cause])
+
+
+_CONDITIONAL: Final = frozenset({
+    "apiservices", "csidrivers", "csinodes", "csistoragecapacities", "customresourcedefinitions", "leases",
+    "mutatingwebhookconfigurations", "poddisruptionbudgets", "runtimeclasses", "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings", "validatingwebhookconfigurations", "volumeattachments",
+})  # fmt: skip
+"""Built-in kinds that are updated only by who knows the version to be replaced. So are all custom ones."""
 
 
 def _reply(core: Core, served: Served, result: Record | Object, call: Call, draft: Draft, code: int = 200) -> Reply:

@@ -78,7 +78,6 @@ def test_operations(operations: list[Any], path: tuple[str | int, ...], expected
         pytest.param(op("add", "", value={}), "doc is missing path", id="add of the document"),
         pytest.param(op("replace", "/l/-", value=1), "invalid index", id="replace after the end"),
         pytest.param(op("replace", "", value=1), "must be object or array", id="a document that is a scalar"),
-        pytest.param(op("replace", "", value=[]), "not an object", id="a document that is a list"),
         pytest.param(op("move", "/a/b/c", source="/a/b"), "doc is missing path", id="move into itself"),
         pytest.param(op("move", "/m", source="/none"), "nonexistent key", id="move of a missing key"),
         pytest.param(op("move", "/m"), "missing from field", id="move from nowhere"),
@@ -94,10 +93,28 @@ def test_a_patch_that_does_not_fit_is_invalid_and_says_why(operation: Any, messa
     assert message in raised.value.__notes__[0]
 
 
-@pytest.mark.parametrize("patch", [{}, "x", None, [1], [{"op": 1}], [{"op": "add", "path": 3}]])
-def test_a_malformed_patch_is_a_bad_request(patch: Any) -> None:
-    with pytest.raises(errors.BadRequest, match="error decoding patch"):
-        jsonpatch.apply({}, patch)
+MALFORMED: list[tuple[Any, bool, str]] = [
+    ({}, True, "object into Go value of type []handlers.jsonPatchOp"),
+    ("x", True, "string into Go value of type []handlers.jsonPatchOp"),
+    ([1], True, "number into Go value of type handlers.jsonPatchOp"),
+    ([{"op": 1}], True, "number into Go struct field jsonPatchOp.op of type string"),
+    ([{"op": "add", "path": []}], True, "array into Go struct field jsonPatchOp.path of type string"),
+    ({}, False, "object into Go value of type jsonpatch.Patch"),
+    ([True], False, "bool into Go value of type jsonpatch.Operation"),
+]
+
+
+@pytest.mark.parametrize(("patch", "is_strict", "message"), MALFORMED)
+def test_a_malformed_patch_is_a_bad_request(patch: Any, is_strict: bool, message: str) -> None:
+    with pytest.raises(errors.BadRequest) as raised:
+        jsonpatch.operations(patch, is_strict=is_strict)
+    prefix = "error decoding patch: " if is_strict else ""
+    assert raised.value.message == f"{prefix}json: cannot unmarshal {message}"
+
+
+def test_null_is_a_patch_without_operations() -> None:
+    assert jsonpatch.operations(None) == []
+    assert jsonpatch.operations([None]) == [{}]
 
 
 def test_too_many_operations_are_refused() -> None:

@@ -43,10 +43,14 @@ def test_merge_patch_gives_what_upstream_gives(doc: Any, patch: Any, expected: A
     assert {"doc": doc, "patch": patch} == before
 
 
-@pytest.mark.parametrize("patch", [[], [{"a": 1}], "x", None, 3])
-def test_a_merge_patch_that_is_no_object_is_a_bad_request(patch: Any) -> None:
-    with pytest.raises(errors.BadRequest, match="error decoding patch"):
+@pytest.mark.parametrize("patch", ["x", None, 3])
+def test_a_merge_patch_that_is_a_scalar_is_a_bad_request(patch: Any) -> None:
+    with pytest.raises(errors.BadRequest, match="Invalid JSON Patch"):
         mergepatch.apply({}, patch)
+
+
+def test_a_list_takes_the_place_of_the_document() -> None:
+    assert mergepatch.apply({"a": 1}, [{"b": None, "c": 1}]) == [{"c": 1}]
 
 
 @given(DOCUMENTS, DOCUMENTS)

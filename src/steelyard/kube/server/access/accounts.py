@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import uuid
 from collections.abc import Iterable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from steelyard.kube import ages, errors, fields, objects
 from steelyard.kube.objects import Object
@@ -72,15 +72,7 @@ class DefaultAccounts(Work):
 
 def request_token(core: Core, signer: Signer, call: Call) -> Reply:
     """`kubectl create token`: answers a TokenRequest with a signed token."""
-    given: object = call.body
-    if not isinstance(given, dict):
-        raise errors.BadRequest(f"the object provided is unrecognized (must be of type {_KIND})")
-    body = cast(Object, given)
-    if body.get("kind") not in (None, "", _KIND):
-        raise errors.BadRequest(f"{body.get('kind')} cannot be handled as a {_KIND}")
-    refusal = decoding.check(_REQUESTS, {**body, "kind": _KIND, "apiVersion": _REQUESTS.api_version})
-    if refusal is not None:
-        raise refusal
+    body = decoding.read(_REQUESTS, call)
     account = _existing(core, SERVICE_ACCOUNTS, call.namespace, call.name)
     metadata = {key: value for key, value in objects.metadata(body).items() if value}
     for field, value in (("name", call.name), ("namespace", call.namespace)):

@@ -16,16 +16,18 @@ import orjson
 
 from steelyard.kube import errors
 from steelyard.kube.objects import Object
+from steelyard.kube.server import typechecks
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED_BYTES: Final = 3 << 20
 """How much JSON the `copy` operations of one patch may add, lest a few of them double a document without end."""
 _REJECTED: Final = "the server rejected our request due to an error in our request"
 _STRING_FIELDS: Final = ("op", "path", "from")
+_FIELDS: Final = frozenset({*_STRING_FIELDS, "value"})
 
 
-def apply(doc: Object, patch: Any) -> Object:
-    operations = _decode(patch)
+def apply(doc: Object, operations: list[Object]) -> Any:
+    """The patched document, which is an object unless the patch replaced the whole of it."""
     if len(operations) > MAX_OPERATIONS:
         raise errors.TooLarge(
             "Request entity too large: The allowed maximum operations in a JSON patch is "
@@ -34,23 +36,46 @@ def apply(doc: Object, patch: Any) -> Object:
     target = _Target(doc)
     for operation in operations:
         target.run(operation)
-    patched = target.root
-    if type(patched) is not dict:
-        raise _rejected("", "the patched document is not an object")
-    return cast(Object, patched)
+    return target.root
 
 
-def _decode(patch: Any) -> list[Object]:
+def operations(patch: Any, *, is_strict: bool = True) -> list[Object]:
+    """The operations of a decoded patch. Raises BadRequest in Go's words, which depend on the type that it decodes
+    into: a strict decoder knows the fields of an operation."""
+    if patch is None:
+        return []
     if not isinstance(patch, list):
-        raise errors.BadRequest("error decoding patch: a JSON patch must be a list of operations")
-    for index, operation in enumerate(cast("list[Any]", patch)):
+        name = "[]handlers.jsonPatchOp" if is_strict else "jsonpatch.Patch"
+        raise _undecodable(f"{typechecks.describe(patch)} into Go value of type {name}", is_strict=is_strict)
+    found: list[Object] = []
+    for operation in cast("list[Any]", patch):
+        if operation is None:
+            found.append({})
+            continue
         if not isinstance(operation, dict):
-            raise errors.BadRequest(f"error decoding patch: operation {index} is not an object")
-        for field in _STRING_FIELDS:
-            value = cast(Object, operation).get(field)
-            if value is not None and not isinstance(value, str):
-                raise errors.BadRequest(f'error decoding patch: field "{field}" of operation {index} is not a string')
-    return cast("list[Object]", patch)
+            name = "handlers.jsonPatchOp" if is_strict else "jsonpatch.Operation"
+            raise _undecodable(f"{typechecks.describe(operation)} into Go value of type {name}", is_strict=is_strict)
+        fields = cast(Object, operation)
+        if is_strict:
+            _check_fields(fields)
+        found.append(fields)
+    return found
+
+
+def _check_fields(operation: Object) -> None:
+    for name, value in operation.items():
+        if name in _STRING_FIELDS and value is not None and not isinstance(value, str):
+            what = f"{typechecks.describe(value)} into Go struct field jsonPatchOp.{name} of type string"
+            raise _undecodable(what, is_strict=True)
+
+
+def _undecodable(what: str, *, is_strict: bool) -> errors.BadRequest:
+    prefix = "error decoding patch: " if is_strict else ""
+    return errors.BadRequest(f"{prefix}json: cannot unmarshal {what}")
+
+
+def has_other_fields(operations: list[Object]) -> bool:
+    return any(not _FIELDS.issuperset(operation) for operation in operations)
 
 
 def _rejected(path: str, message: str) -> errors.Invalid:
@@ -73,9 +98,9 @@ class _Target:
     def run(self, operation: Object) -> None:
         kind = operation.get("op")
         path = operation.get("path")
-        if kind not in ("add", "remove", "replace", "move", "test", "copy"):
-            raise _rejected(path or "", f"Unexpected kind: {kind or 'unknown'}")
-        if path is None:
+        if not isinstance(kind, str) or kind not in ("add", "remove", "replace", "move", "test", "copy"):
+            raise _rejected(str(path or ""), f"Unexpected kind: {kind or 'unknown'}")
+        if not isinstance(path, str):
             raise _rejected("", f"{kind} operation failed to decode path: missing value")
         match kind:
             case "add":
@@ -183,9 +208,9 @@ class _Target:
 
 def _source(operation: Object, kind: str) -> str:
     source = operation.get("from")
-    if source is None:
+    if not isinstance(source, str):
         raise _rejected("", f"{kind} operation failed to decode from: operation, missing from field: missing value")
-    return cast(str, source)
+    return source
 
 
 def _missing(kind: str, path: str) -> errors.Invalid:

@@ -7,21 +7,25 @@ brings also lose their null fields.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from steelyard.kube import errors
 from steelyard.kube.objects import Object
 
+INVALID: Final = "Invalid JSON Patch"
 
-def apply(doc: Object, patch: Any) -> Object:
-    """The patched document.
+
+def apply(doc: Object, patch: Any) -> Any:
+    """The patched document; a list as a patch takes the place of all of it.
 
     >>> apply({"spec": {"a": 1, "b": 2}}, {"spec": {"a": None, "c": 3}})
     {'spec': {'b': 2, 'c': 3}}
     """
-    if not isinstance(patch, dict):
-        raise errors.BadRequest("error decoding patch: a merge patch must be a JSON object")
-    return _merge(doc, cast(Object, patch))
+    if isinstance(patch, dict):
+        return _merge(doc, cast(Object, patch))
+    if isinstance(patch, list):
+        return _without_nulls(patch)
+    raise errors.BadRequest(INVALID)
 
 
 def _merge(doc: Object, patch: Object) -> Object:

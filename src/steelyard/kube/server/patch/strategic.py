@@ -9,9 +9,9 @@ It is a merge patch whose lists merge item by item where the schema says so (`pa
     $deleteFromPrimitiveList/f: [x]     remove these values from the list f
     $setElementOrder/f: [...]           the order that the items of f shall have
 
-`apply` changes none of its arguments. A patch that cannot be understood is a `BadRequest`; directives never reach the
-result. (Upstream lets some through in items that are new to a list: a nested item marked for deletion is then added
-instead. Here it is left out, and so are nulls.)
+`apply` changes none of its arguments. A patch that cannot be understood is a `BadRequest` or, where upstream has no
+class for the mistake, `Unclassified`; directives never reach the result. (Upstream lets some through in items that are
+new to a list: a nested item marked for deletion is then added instead. Here it is left out, and so are nulls.)
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any, Final, cast
 from steelyard.kube import errors
 from steelyard.kube.objects import Object
 from steelyard.kube.schema.model import ANY, Schema
+from steelyard.kube.server.patch import quoting
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
@@ -32,13 +33,10 @@ _MISSING: Final = object()
 _BAD_RETAIN: Final = "invalid patch format of retainKeys"
 _BAD_DELETE: Final = "invalid patch format of primitive list"
 _BAD_ORDER: Final = "invalid patch format of setElementOrder list"
-_LIST_OF_LISTS: Final = "lists of lists are not supported"
 
 
-def apply(schema: Schema, doc: Object, patch: Any) -> Object:
-    if not isinstance(patch, dict):
-        raise errors.BadRequest("error decoding patch: a strategic merge patch must be a JSON object")
-    return _merge_maps(schema.resolve(), doc, cast(Object, patch))
+def apply(schema: Schema, doc: Object, patch: Object) -> Object:
+    return _merge_maps(schema.resolve(), doc, patch)
 
 
 def _merge_maps(schema: Schema, original: Object, patch: Object) -> Object:
@@ -47,6 +45,7 @@ def _merge_maps(schema: Schema, original: Object, patch: Object) -> Object:
     merged = dict(original)
     pending = _retained(merged, patch)
     for key in [key for key in pending if key.startswith(_ORDER)]:
+        _check_is_list(pending[key])
         name = _field_of(key, _ORDER, _BAD_ORDER)
         _merge_ordered(schema, merged, name, pending.pop(key), pending.pop(name, _MISSING))
     for key, value in pending.items():
@@ -67,7 +66,11 @@ def _directed(patch: Object) -> Object:
         return cast(Object, _plain(patch))
     if directive == "delete":
         return {}
-    raise errors.BadRequest(f"unknown patch type: {directive}")
+    raise _unknown_directive(patch)
+
+
+def _unknown_directive(patch: Object) -> errors.Unclassified:
+    return errors.Unclassified(f"unknown patch type: {patch[_DIRECTIVE]} in map: {quoting.go_value(patch)}")
 
 
 def _retained(merged: Object, patch: Object) -> Object:
@@ -111,7 +114,7 @@ def _merge_lists(field: Schema, original: list[Any], patch: list[Any]) -> list[A
         return _in_order(merged, _identity, [*patch], original)
     key = field.patch_merge_key
     if not key:
-        raise errors.BadRequest("cannot merge lists without merge key")
+        raise errors.Unclassified("cannot merge lists without merge key")
     original, wanted = _without_special_items(original, patch, key)
     merged = list(original)
     for item in wanted:
@@ -136,23 +139,23 @@ def _without_special_items(original: list[Any], patch: list[Any], key: str) -> t
             case "replace":
                 is_replaced = True
             case "merge":
-                raise errors.BadRequest("merging lists cannot yet be specified in the patch")
+                raise errors.Unclassified("merging lists cannot yet be specified in the patch")
             case directive:
                 if directive is not _MISSING:
-                    raise errors.BadRequest(f"unknown patch type: {directive}")
+                    raise _unknown_directive(item)
                 ordinary.append(item)
     return ([_plain(item) for item in ordinary], []) if is_replaced else (original, ordinary)
 
 
 def _merge_ordered(schema: Schema, merged: Object, name: str, order: Any, patch: Any) -> None:
     """Merges a list together with its `$setElementOrder`, which the patch's own items must follow."""
-    wanted = _list(order, _BAD_ORDER)
+    wanted = cast("list[Any]", order)
     field = _field(schema, name)
     original = merged.get(name, _MISSING)
     if original is _MISSING and patch is _MISSING:
         return
-    before = [] if original is _MISSING or original is None else _list(original, _BAD_ORDER)
-    items = [] if patch is _MISSING else _list(patch, _BAD_ORDER)
+    before = [] if original is _MISSING or original is None else _check_is_list(original)
+    items = [] if patch is _MISSING else _check_is_list(patch)
     key = field.patch_merge_key
     _check_order(items, wanted, key)
     if original is _MISSING:
@@ -174,7 +177,10 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
     values = [_key_of(item, key) if key else item for item in ordinary]
     remaining = iter([_key_of(item, key) if key else item for item in order])
     if not all(any(value == candidate for candidate in remaining) for value in values):
-        raise errors.BadRequest(f"The order in patch list doesn't match {_ORDER} list")
+        raise errors.Unclassified(
+            f"The order in patch list:\n{quoting.go_value(patch)}\n doesn't match {_ORDER} list:\n"
+            f"{quoting.go_value(order)}\n"
+        )
 
 
 def _in_order(merged: list[Any], value_of: Callable[[Any], Any], order: list[Any], original: list[Any]) -> list[Any]:
@@ -210,7 +216,7 @@ def _find(items: list[Any], key: str, value: Any) -> int:
 def _key_of(item: Any, key: str) -> Any:
     value = cast(Object, item).get(key, _MISSING) if isinstance(item, dict) else _MISSING
     if value is _MISSING:
-        raise errors.BadRequest(f"map: {item} does not contain declared merge key: {key}")
+        raise errors.Unclassified(f"map: {quoting.go_value(item)} does not contain declared merge key: {key}")
     return value
 
 
@@ -218,12 +224,9 @@ def _holds_maps(*lists: list[Any]) -> bool:
     """Whether the items are maps; they must all be, or none."""
     kinds = {item.__class__ is dict for items in lists for item in items}
     if any(item.__class__ is list for items in lists for item in items):
-        raise errors.Invalid(
-            "the server rejected our request due to an error in our request",
-            causes=[errors.Cause("patch", "FieldValueInvalid", _LIST_OF_LISTS)],
-        )
+        raise errors.Invalid("the server rejected our request due to an error in our request")
     if len(kinds) > 1:
-        raise errors.BadRequest("list element types are not identical")
+        raise errors.Unclassified(f"list element types are not identical: {quoting.go_value([*lists])}")
     return True in kinds
 
 
@@ -243,6 +246,17 @@ def _list(value: Any, message: str) -> list[Any]:
     if not isinstance(value, list):
         raise errors.BadRequest(message)
     return cast("list[Any]", value)
+
+
+def _check_is_list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise errors.Unclassified(f"expected a []interface {{}}, but received a {_go_type(value)}")
+    return cast("list[Any]", value)
+
+
+def _go_type(value: Any) -> str:
+    names = {dict: "map[string]interface {}", str: "string", bool: "bool", int: "int64", float: "float64"}
+    return names.get(cast(Any, type)(value), "%!s(<nil>)")
 
 
 def _field_of(key: str, prefix: str, message: str) -> str:
