@@ -14,8 +14,9 @@ import orjson
 import pytest
 
 from steelyard.kube import errors, objects
+from steelyard.kube.objects import Object
 from steelyard.kube.server.application import Backend, Document, WatchItem, WatchStream
-from steelyard.kube.server.call import Call, Reply
+from steelyard.kube.server.call import Call, Payload, Reply
 from tests.conformance import compare, corpus, ours, replay
 
 Body = dict[str, Any]
@@ -99,17 +100,29 @@ def lose_a_manager(body: Body) -> None:
         cast("list[Any]", fields).pop()
 
 
+def sent(call: Call) -> Object:
+    return objects.mapping(orjson.loads(call.payload.data)) if call.payload is not None else {}
+
+
+def with_body(call: Call, body: Object) -> Call:
+    return replace(call, payload=Payload(call.payload.content_type if call.payload else "", orjson.dumps(body)))
+
+
 def without_revision(call: Call) -> Call:
     """The server no longer sees what a patch is conditional on."""
-    body = objects.mapping(call.body)
+    body = sent(call)
     if "metadata" in body:
         kept = {key: value for key, value in meta(body).items() if key != "resourceVersion"}
-        return replace(call, body={**body, "metadata": kept})
+        return with_body(call, {**body, "metadata": kept})
     return call
 
 
 def option(name: str, value: str) -> Callable[[Call], Call]:
     return lambda call: replace(call, options={**call.options, name: value}) if name in call.options else call
+
+
+def without_option(name: str) -> Callable[[Call], Call]:
+    return lambda call: replace(call, options={key: call.options[key] for key in call.options if key != name})
 
 
 def reworded(**changes: Any) -> Callable[[errors.ApiError], errors.ApiError]:
@@ -141,9 +154,7 @@ DEFECTS = {
     "a lost managedFields entry": Defect("managers that agree share a field", body=edited(lose_a_manager)),
     "a missing conflict of managers": Defect(
         "two managers conflict, then one forces",
-        call=lambda call: (
-            replace(call, options={**call.options, "force": "true"}) if call.patch_type == "apply" else call
-        ),
+        call=lambda call: replace(call, options={**call.options, "force": "true"}) if call.verb == "patch" else call,
     ),
     "a missing conflict of revisions": Defect(
         "a merge patch with a stale resourceVersion conflicts", call=without_revision
@@ -152,7 +163,7 @@ DEFECTS = {
         "apply on status is a manager of its own",
         body=edited(lambda body: [each.pop("subresource", None) for each in meta(body).get("managedFields", [])]),
     ),
-    "a dry run that writes": Defect("dry run of every verb", call=option("dryRun", "")),
+    "a dry run that writes": Defect("dry run of every verb", call=without_option("dryRun")),
     "warnings are swallowed": Defect(
         "warn tells of unknown and duplicate fields", reply=lambda reply: replace(reply, warnings=())
     ),
@@ -199,7 +210,7 @@ DEFECTS = {
     "orphans are collected": Defect(
         "orphans stay, without the reference",
         call=lambda call: (
-            replace(call, body={**call.body, "propagationPolicy": "Background"}) if call.verb == "delete" else call
+            with_body(call, {**sent(call), "propagationPolicy": "Background"}) if call.verb == "delete" else call
         ),
     ),
 }
