@@ -25,9 +25,15 @@ from tests.conformance import compare, corpus, ours, randomised, rates, replay, 
 from tests.conformance.compare import Outcome
 from tests.conformance.corpus import Sequence
 from tests.conformance.replay import Server
+from tests.conformance.sharedcrds import definitions as shared
+from tests.conformance.sharedcrds import run as sharedcrds
+from tests.conformance.sharedcrds.definitions import Definition
 
 AT_ONCE = 6
 RANDOM_SEQUENCES = 20
+SAMPLES = 1
+"""The seed of the objects of other people's definitions, unless one is given: the same each time, so that it can be
+recorded."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,7 @@ class Pair:
         return compare.compare(sequence, theirs, mine)
 
 
-async def run(sequences: Many[Sequence], folder: Path) -> list[Outcome]:
+async def run(sequences: Many[Sequence], definitions: Many[Definition], seed: int, folder: Path) -> list[Outcome]:
     (folder / "upstream").mkdir()
     (folder / "ours").mkdir()
     async with (
@@ -66,7 +72,8 @@ async def run(sequences: Many[Sequence], folder: Path) -> list[Outcome]:
             async with limit:
                 return await pair.outcome(sequence)
 
-        return await asyncio.gather(*map(one, sequences))
+        outcomes = await asyncio.gather(*map(one, sequences))
+        return [*outcomes, *await sharedcrds.outcomes(http, theirs, mine, definitions, seed)]
 
 
 def main() -> int:
@@ -78,7 +85,7 @@ def main() -> int:
     parser.add_argument("--brief", action="store_true", help="show the first difference of each sequence only")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1_000_000)
-    known = [*corpus.bullets(), randomised.BULLET]
+    known = [*corpus.bullets(), randomised.BULLET, *([sharedcrds.BULLET] if shared.FOLDER.is_dir() else [])]
     wanted: list[str] = given.bullets or known
     if set(wanted) - set(known):
         parser.error(f"no such bullet; there are {', '.join(known)}")
@@ -87,9 +94,11 @@ def main() -> int:
         for each in (*corpus.load(), *randomised.sequences(seed, RANDOM_SEQUENCES))
         if each.bullet in wanted and given.only in each.name
     ]
+    definitions = [each for each in shared.load() if sharedcrds.BULLET in wanted and given.only in each.name]
+    objects_seed = given.seed if given.seed is not None else SAMPLES
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="conformance-", ignore_cleanup_errors=True) as folder:
-        outcomes = asyncio.run(run(sequences, Path(folder)))
+        outcomes = asyncio.run(run(sequences, definitions, objects_seed, Path(folder)))
     for outcome in outcomes:
         if not outcome.passed:
             print(f"\nDIFFERS {outcome.sequence.bullet}: {outcome.sequence.name} ({outcome.sequence.source})")
@@ -97,6 +106,11 @@ def main() -> int:
     counted = rates.count(outcomes)
     print(f"\n{len(outcomes)} sequences in {time.monotonic() - started:.0f} s, random seed {seed}")
     print(rates.table(counted))
+    if definitions:
+        of_definitions = (each for each in outcomes if each.sequence.bullet == sharedcrds.BULLET)
+        print(f"{sharedcrds.BULLET}: {sharedcrds.summary(of_definitions)}; seed {objects_seed}")
+    elif not shared.FOLDER.is_dir():
+        print(f"{sharedcrds.BULLET}: skipped, because {shared.FOLDER} is not there")
     if given.only:
         return 0
     fallen = rates.fallen(counted, rates.recorded(), wanted)

@@ -239,13 +239,18 @@ def _holds(exchange: Exchange, until: Mapping[str, Any]) -> bool:
 
 
 def at(value: Any, path: str) -> Any:
-    """`status.conditions.0.type` of a JSON value; None where there is no such place. `#` is the length of a list."""
+    """`status.conditions.0.type` of a JSON value; None where there is no such place. `#` is the length of a list, and
+    `status.conditions.Ready` the entry of that type.
+    """
     for part in path.split("."):
         if part == "#":
             value = len(cast("list[Any]", value)) if isinstance(value, list) else None
         elif isinstance(value, list):
             items = cast("list[Any]", value)
-            value = items[int(part)] if part.isdecimal() and int(part) < len(items) else None
+            if part.isdecimal():
+                value = items[int(part)] if int(part) < len(items) else None
+            else:
+                value = next((each for each in items if at(each, "type") == part), None)
         elif isinstance(value, dict):
             value = cast("dict[str, Any]", value).get(part)
         else:

@@ -6,9 +6,10 @@ is left out of the message; `errors.invalid` puts it in front.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 
@@ -17,6 +18,7 @@ from steelyard.kube.errors import Cause
 NO_PATH: Final = "<nil>"
 """The field of a complaint about the object as a whole, as upstream prints it."""
 
+_HTML: Final = re.compile("[<>&\u2028\u2029]")
 _ESCAPES: Final = {
     "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\", '"': '\\"',
 }  # fmt: skip
@@ -61,6 +63,12 @@ class Ordered:
     value: Any
 
 
+def _go_json(value: Any) -> str:
+    """JSON as Go writes it, which keeps text from being taken for HTML."""
+    text = orjson.dumps(value).decode()
+    return _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) if _HTML.search(text) else text
+
+
 def show(value: Any) -> str:
     if isinstance(value, str):
         return quote(value)
@@ -71,8 +79,17 @@ def show(value: Any) -> str:
     if isinstance(value, int | float):
         return number(value)
     if isinstance(value, Ordered):
-        return orjson.dumps(value.value).decode()
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+        return _go_json(value.value)
+    return _go_json(_sorted(value))
+
+
+def _sorted(value: Any) -> Any:
+    """With the keys of maps in the order in which Go writes them."""
+    if isinstance(value, dict):
+        return {key: _sorted(item) for key, item in sorted(cast("dict[str, Any]", value).items())}
+    if isinstance(value, list):
+        return [_sorted(item) for item in cast("list[Any]", value)]
+    return value
 
 
 def child(path: str, name: str) -> str:

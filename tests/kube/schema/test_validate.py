@@ -194,10 +194,10 @@ WHOLE_CASES: list[tuple[str, dict[str, Any], Any, list[str]]] = [
         ['<nil>: Invalid value: "": "spec.x" must not validate the schema (not)'],
     ),
     (
-        "a number too large for its format",
+        "formats of numbers are for readers only",
         {"type": "integer", "format": "int32"},
         2147483648,
-        ['<nil>: Invalid value: "": Checked value must be of type integer with format int32 in spec.x'],
+        [],
     ),
     (
         "a missing field is reported under its own path",

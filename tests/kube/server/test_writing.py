@@ -252,7 +252,12 @@ async def test_another_version_of_a_custom_kind_shares_the_objects(bench: Bench)
     assert listed["items"][0]["apiVersion"] == "example.com/v1alpha1"
     reply = await bench.call("get", OLD_WIDGETS, "a", subresource="")
     assert decoded(reply)["spec"] == {"size": 1}
-    assert (await bench.call("list", OLD_WIDGETS)).warnings == ("example.com/v1alpha1 Widget is deprecated",)
+    told = "example.com/v1alpha1 Widget is deprecated; use example.com/v1 Widget"
+    assert (await bench.call("list", OLD_WIDGETS)).warnings == (told,)
+    assert (await bench.call("get", OLD_WIDGETS, "a")).warnings == (told,)
+    with pytest.raises(errors.NotFound) as refused:
+        await bench.call("get", OLD_WIDGETS, "b")
+    assert refused.value.warnings == (told,)
 
 
 async def test_the_manager_of_a_client_that_names_none_is_its_program(bench: Bench) -> None:

@@ -18,20 +18,15 @@ from urllib.parse import urlsplit
 
 Check = Callable[[str], bool]
 
-INTEGER_FORMATS: Final = frozenset({"int32", "int64"})
-NUMBER_FORMATS: Final = frozenset({"float", "double"})
-
 
 def checker(format_: str) -> Check | None:
     """The check of a string format; None for one that is not checked. Dashes do not count."""
     return _CHECKS.get(format_.replace("-", ""))
 
 
-def recognised(type_: str, format_: str) -> bool:
-    """Whether upstream enforces the format on values of this type."""
-    if type_ in ("", "string"):
-        return format_.replace("-", "") in _CHECKS
-    return format_ in (INTEGER_FORMATS if type_ == "integer" else NUMBER_FORMATS if type_ == "number" else ())
+def recognised(format_: str) -> bool:
+    """Whether upstream enforces the format: formats of numbers only tell readers what a field is for."""
+    return format_.replace("-", "") in _CHECKS
 
 
 def _pattern(pattern: str, flags: int = 0) -> Check:

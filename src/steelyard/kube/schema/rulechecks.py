@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
-
 from steelyard.kube import fields
 from steelyard.kube.errors import Cause
 from steelyard.kube.schema import rules
@@ -62,7 +60,4 @@ def _invalid(path: str, rule: Rule, detail: str) -> Cause:
         "FieldPath": rule.field_path,
         "OptionalOldSelf": rule.optional_old_self or None,
     }
-    text = orjson.dumps(shown).decode()
-    for char in "<>&":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return Cause(path, "FieldValueInvalid", f"Invalid value: {text}: {detail}")
+    return fields.invalid(path, fields.Ordered(shown), detail)

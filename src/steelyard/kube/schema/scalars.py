@@ -11,15 +11,14 @@ from steelyard.kube.schema import formats, patterns
 from steelyard.kube.schema.junctors import Check, Findings
 from steelyard.kube.schema.model import Schema
 
-_INT_RANGES: Final = {"": (-(1 << 63), (1 << 63) - 1), "int32": (-(1 << 31), (1 << 31) - 1)}
-_MAX_FLOAT32: Final = 3.4028234663852886e38
+_INT64: Final = (-(1 << 63), (1 << 63) - 1)
 
 
 def enforced_format(schema: Schema) -> str:
     """The format, unless it is one that upstream only documents."""
     if schema.int_or_string or not schema.format:
         return ""
-    return schema.format if formats.recognised(schema.type, schema.format) else ""
+    return schema.format if formats.recognised(schema.format) else ""
 
 
 def constrains_strings(schema: Schema) -> bool:
@@ -41,7 +40,7 @@ def range_of(schema: Schema) -> tuple[float, float] | None:
     has_gaps = schema.exclusive_minimum or schema.exclusive_maximum or schema.multiple_of is not None
     if schema.type != "integer" or has_gaps or _has_more(schema):
         return None
-    low, high = _INT_RANGES["int32" if enforced_format(schema) == "int32" else ""]
+    low, high = _INT64
     return (
         low if schema.minimum is None else max(low, schema.minimum),
         high if schema.maximum is None else min(high, schema.maximum),
@@ -86,16 +85,16 @@ def _search(pattern: str) -> tuple[Any, str]:
 
 def number_check(schema: Schema) -> Check | None:
     low, high, factor = schema.minimum, schema.maximum, schema.multiple_of
-    is_integer, format_ = schema.type == "integer", enforced_format(schema)
-    smallest, largest = _range(is_integer, format_)
-    if low is None and high is None and factor is None and smallest is None:
+    is_integer = schema.type == "integer"
+    if low is None and high is None and factor is None and not is_integer:
         return None
+    smallest, largest = _INT64
     below_low, above_high = _bounds(schema)
 
     def check(value: float, path: str, found: Findings) -> None:
-        if smallest is not None and largest is not None and not smallest <= value <= largest:
-            kind = f"{schema.type} with format {format_}" if format_ else f"{schema.type} (default format)"
-            found.append((path, fields.invalid("", "", f"Checked value must be of type {kind} in {path}")))
+        if is_integer and not smallest <= value <= largest:
+            text = f"Checked value must be of type integer (default format) in {path}"
+            found.append((path, fields.invalid("", "", text)))
         if factor is not None and not _is_multiple(value, factor):
             detail = f"{path} in body should be a multiple of {fields.number(factor)}"
             found.append((path, fields.invalid(path, value, detail)))
@@ -105,12 +104,6 @@ def number_check(schema: Schema) -> Check | None:
             found.append((path, fields.invalid(path, value, f"{path} in body should be {above_high}")))
 
     return check
-
-
-def _range(is_integer: bool, format_: str) -> tuple[float | None, float | None]:
-    if is_integer:
-        return _INT_RANGES["int32" if format_ == "int32" else ""]
-    return (-_MAX_FLOAT32, _MAX_FLOAT32) if format_ == "float" else (None, None)
 
 
 def _bounds(schema: Schema) -> tuple[str, str]:

@@ -40,17 +40,17 @@ _TYPE_MISSING: Final = {
 
 def check(document: Object, path: str) -> list[Cause]:
     """Everything that keeps the schema from being used; `path` is where it stands in the CRD."""
-    found = openapirules.check(document, path)
     shape = _invariants(document, "root", path)
     shape += _completeness(document, document, path, path)
-    found += sorted(shape, key=lambda cause: f"{cause.field}: {cause.message}")
     if shape:
-        return found
+        shape.sort(key=lambda cause: f"{cause.field}: {cause.message}")
+        return shape + openapirules.check(document, path)
     schema = parse.from_openapi(document)
-    found += _check_defaults(schema, path)
-    if not found:
+    found = _check_defaults(schema, path)
+    described = openapirules.check(document, path)
+    if not found and not described:
         found += rulechecks.check(schema, path)
-    return found
+    return found + described
 
 
 def junctors(document: Object, path: str) -> Iterator[tuple[Object, str]]:

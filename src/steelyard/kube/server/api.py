@@ -77,6 +77,21 @@ class Api:
         if not self.access.is_active:
             await self.access.prepare(call)
         served = self._find(call)
+        if served.deprecation:
+            return await self._deprecated(served, call)
+        return await self._answer(served, call)
+
+    async def _deprecated(self, served: Served, call: Call) -> Reply:
+        """Every answer about a version that is on its way out says so, refusals as well."""
+        try:
+            reply = await self._answer(served, call)
+        except errors.ApiError as error:
+            error.warnings = (served.deprecation, *error.warnings)
+            raise
+        reply.warnings = (served.deprecation, *reply.warnings)
+        return reply
+
+    async def _answer(self, served: Served, call: Call) -> Reply:
         try:
             if call.verb == "get" and not call.subresource:
                 return await reading.get(self._core, served, call)
@@ -88,8 +103,6 @@ class Api:
             if isinstance(error, TypeError) and "ecursion limit" not in str(error):
                 raise
             raise errors.BadRequest("the request is nested too deeply") from None
-        if served.deprecation:
-            reply.warnings = (*reply.warnings, served.deprecation)
         if served.resource == CUSTOM_RESOURCE_DEFINITIONS and call.verb in _WRITES:
             await self._definitions.settle(call.name or objects.name(objects.mapping(call.body)))
         if served.resource.plural in configurations.KINDS and call.verb in _WRITES:

@@ -1,34 +1,30 @@
 """What kube-apiserver asks of a CustomResourceDefinition before it serves anything by it.
 
-A schema, subresources or columns that all versions share are spoken of at `spec.validation`, `spec.subresources` and
-`spec.additionalPrinterColumns`, as upstream does.
+Everything is told, in upstream's order and words. What all versions share is spoken of at the places that earlier
+versions of the API had for it: `spec.validation`, `spec.subresources`, `spec.additionalPrinterColumns`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, cast
-from urllib.parse import urlsplit
 
 from steelyard.kube import fields, names, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import structural
-from steelyard.kube.server import crdstatus
+from steelyard.kube.server import crdstatus, crdvalues
 from steelyard.kube.server.admission import endpoint
 
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-_AT_ROOT_WITH_STATUS: Final = {
-    "description": "Description", "type": "Type", "format": "Format", "title": "Title", "maximum": "Maximum",
-    "exclusiveMaximum": "ExclusiveMaximum", "minimum": "Minimum", "exclusiveMinimum": "ExclusiveMinimum",
-    "maxLength": "MaxLength", "minLength": "MinLength", "pattern": "Pattern", "maxItems": "MaxItems",
-    "minItems": "MinItems", "uniqueItems": "UniqueItems", "multipleOf": "MultipleOf", "required": "Required",
-    "items": "Items", "properties": "Properties", "externalDocs": "ExternalDocs", "example": "Example",
-    "x-kubernetes-preserve-unknown-fields": "XPreserveUnknownFields", "x-kubernetes-validations": "XValidations",
-}  # fmt: skip
-_APPROVAL: Final = "api-approved.kubernetes.io"
-_SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
+_AT_ROOT_WITH_STATUS: Final = (
+    "Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum", "MaxLength",
+    "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items", "Properties",
+    "ExternalDocs", "Example", "XPreserveUnknownFields", "XValidations",
+)  # fmt: skip
+_AT_ROOT: Final = "at the root of the schema if the status subresource is enabled"
 _MAX_SELECTABLE: Final = 8
 
 
@@ -40,30 +36,28 @@ def validate_create(crd: Object) -> list[Cause]:
     if objects.name(crd) and objects.name(crd) != wanted:
         text = 'must be spec.names.plural+"."+spec.group'
         found.append(fields.invalid("metadata.name", objects.name(crd), text))
-    return [*found, *_validate(crd, spec), *_approval(crd, spec, None)]
+    return [*found, *_spec(spec), *_status(crd, spec, None)]
 
 
 def validate_update(crd: Object, old: Object) -> list[Cause]:
     spec, before = objects.mapping(crd.get("spec")), objects.mapping(old.get("spec"))
-    found = [*_validate(crd, spec), *_approval(crd, spec, old)]
-    immutable: list[tuple[str, tuple[str, ...]]] = [
-        ("spec.group", ("group",)),
-        ("spec.names.plural", ("names", "plural")),
-    ]
+    found = list(_spec(spec))
+    immutable: list[tuple[str, tuple[str, ...]]] = []
     if crdstatus.is_condition_true(old, "Established"):
         immutable += [("spec.scope", ("scope",)), ("spec.names.kind", ("names", "kind"))]
+    immutable += [("spec.group", ("group",)), ("spec.names.plural", ("names", "plural"))]
     for place, path in immutable:
         if objects.at(spec, *path) != objects.at(before, *path):
             found.append(fields.invalid(place, objects.at(spec, *path), "field is immutable"))
-    return found
+    return [*found, *_status(crd, spec, old)]
 
 
-def _validate(crd: Object, spec: Object) -> list[Cause]:
-    found = [*_spec(spec), *_stored_versions(crd, spec)]
+def _status(crd: Object, spec: Object, old: Object | None) -> Iterable[Cause]:
+    yield from _stored_versions(crd, spec)
+    yield from _approval(crd, old)
     if spec.get("preserveUnknownFields") is True:
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
-        found.append(fields.invalid("spec.preserveUnknownFields", True, text))
-    return found
+        yield fields.invalid("spec.preserveUnknownFields", True, text)
 
 
 def _spec(spec: Object) -> Iterable[Cause]:
@@ -82,6 +76,13 @@ def _spec(spec: Object) -> Iterable[Cause]:
         if not given.get(key):
             yield fields.required(f"spec.names.{key}")
     yield from _names(given, "spec.names")
+    if versions:
+        has_status = any(_has_status(version) for version in versions)
+        yield from _parts(versions[0], has_status, "spec", dict(crdvalues.SHARED), _shared(versions))
+    if spec.get("preserveUnknownFields") is True and objects.at(spec, "conversion", "strategy") != "None":
+        strategy = objects.at(spec, "conversion", "strategy")
+        text = "must be None if spec.preserveUnknownFields is true"
+        yield fields.invalid("spec.conversion.strategy", strategy, text)
     yield from _conversion(objects.mapping(spec.get("conversion")))
 
 
@@ -93,42 +94,74 @@ def _one_of(path: str, value: Any, accepted: tuple[str, ...]) -> Iterable[Cause]
 
 
 def _versions(versions: list[Object]) -> Iterable[Cause]:
+    if not (versions and crdvalues.is_shared(versions, "schema") and _document(versions[0])):
+        for index, version in enumerate(versions):
+            if not _document(version):
+                yield fields.required(f"spec.versions[{index}].schema.openAPIV3Schema")
+    own = {key for key, _ in crdvalues.SHARED} - _shared(versions)
     for index, version in enumerate(versions):
         place = f"spec.versions[{index}]"
         name = str(version.get("name") or "")
         if wrong := names.dns1035_label(name):
             yield fields.invalid(f"{place}.name", name, ",".join(wrong))
-        if not isinstance(objects.at(version, "schema", "openAPIV3Schema"), dict):
-            yield fields.required(f"{place}.schema.openAPIV3Schema")
-        warning = version.get("deprecationWarning")
-        if warning is not None and not version.get("deprecated"):
-            yield fields.invalid(f"{place}.deprecationWarning", warning, "can only be set for deprecated versions")
-        elif warning is not None and not 0 < len(str(warning)) <= 256:
-            text = "must be <= 256 characters long" if warning else "must not be an empty string"
-            yield fields.invalid(f"{place}.deprecationWarning", warning, text)
+        for text in _deprecation(version):
+            yield fields.invalid(f"{place}.deprecationWarning", version.get("deprecationWarning"), text)
+        yield from _parts(version, _has_status(version), place, {key: key for key, _ in crdvalues.SHARED}, own)
     listed = [str(version.get("name") or "") for version in versions]
-    for place, version in _places(versions, "schema", "validation"):
-        has_status = isinstance(objects.at(version, "subresources", "status"), dict)
-        yield from _schema(objects.mapping(objects.at(version, "schema", "openAPIV3Schema")), place, has_status)
-    for place, version in _places(versions, "subresources", "subresources"):
-        yield from _subresources(objects.mapping(version.get("subresources")), place)
-    for place, version in _places(versions, "additionalPrinterColumns", "additionalPrinterColumns"):
-        for index, column in enumerate(objects.sequence(version.get("additionalPrinterColumns"))):
-            yield from _column(objects.mapping(column), f"{place}[{index}]")
-    for place, version in _places(versions, "selectableFields", "selectableFields"):
-        yield from _selectable(version, place)
     if len(set(listed)) != len(listed):
-        yield fields.invalid("spec.versions", versions, "must contain unique version names")
+        yield fields.invalid("spec.versions", crdvalues.of_versions(versions), "must contain unique version names")
     if sum(version.get("storage") is True for version in versions) != 1:
-        yield fields.invalid("spec.versions", versions, "must have exactly one version marked as storage version")
+        text = "must have exactly one version marked as storage version"
+        yield fields.invalid("spec.versions", crdvalues.of_versions(versions), text)
+    if listed and listed[0] and (wrong := names.dns1035_label(listed[0])):
+        yield fields.invalid("spec.version", listed[0], ",".join(wrong))
 
 
-def _places(versions: list[Object], key: str, shared: str) -> Iterable[tuple[str, Object]]:
-    """Where something of each version is spoken of; once, if all versions say the same."""
-    having = [(index, version) for index, version in enumerate(versions) if version.get(key)]
-    if having and len(having) == len(versions) and all(version[key] == having[0][1][key] for _, version in having):
-        return [(f"spec.{shared}", having[0][1])]
-    return [(f"spec.versions[{index}].{key}", version) for index, version in having]
+def _shared(versions: list[Object]) -> set[str]:
+    return {key for key, _ in crdvalues.SHARED if crdvalues.is_shared(versions, key)}
+
+
+def _document(version: Object) -> Any:
+    return objects.at(version, "schema", "openAPIV3Schema")
+
+
+def _has_status(version: Object) -> bool:
+    return isinstance(objects.at(version, "subresources", "status"), dict)
+
+
+def _deprecation(version: Object) -> Iterable[str]:
+    warning = version.get("deprecationWarning")
+    if warning is None:
+        return
+    if not version.get("deprecated"):
+        yield "can only be set for deprecated versions"
+        return
+    if len(str(warning).encode()) > 256:
+        yield "must be <= 256 characters long"
+    if not warning:
+        yield "must not be an empty string"
+    index = 0
+    for char in str(warning):
+        if not char.isprintable():
+            yield f"must only contain printable UTF-8 characters; non-printable character found at index {index}"
+            return
+        index += len(char.encode())
+
+
+def _parts(
+    version: Object, has_status: bool, place: str, names_of: Mapping[str, str], wanted: Collection[str]
+) -> Iterable[Cause]:
+    """What a version says, or what all of them say: then `place` is the spec, which has other names for it."""
+    places = {key: f"{place}.{name}" for key, name in names_of.items() if key in wanted and version.get(key)}
+    if "schema" in places:
+        yield from _schema(objects.mapping(_document(version)), places["schema"], has_status)
+    if "subresources" in places:
+        yield from _subresources(objects.mapping(version.get("subresources")), places["subresources"])
+    if "additionalPrinterColumns" in places:
+        for index, column in enumerate(objects.sequence(version.get("additionalPrinterColumns"))):
+            yield from _column(objects.mapping(column), f"{places['additionalPrinterColumns']}[{index}]")
+    if "selectableFields" in places:
+        yield from _selectable(version, places["selectableFields"])
 
 
 def _schema(document: Object, path: str, has_status: bool) -> Iterable[Cause]:
@@ -136,19 +169,30 @@ def _schema(document: Object, path: str, has_status: bool) -> Iterable[Cause]:
         return
     place = f"{path}.openAPIV3Schema"
     if has_status:
-        if document.get("type") not in (None, "", "object"):
-            text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
-            yield fields.invalid(f"{place}.type", document["type"], text)
-        elif any(value and key not in _AT_ROOT_WITH_STATUS for key, value in document.items()):
-            allowed = " ".join(_AT_ROOT_WITH_STATUS.values())
-            text = f"only [{allowed}] fields are allowed at the root of the schema if the status subresource is enabled"
-            yield fields.invalid(place, document, text)
+        yield from _root_with_status(document, place)
     if document.get("nullable") is True:
         yield fields.forbidden(f"{place}.nullable", "nullable cannot be true at the root")
     try:
         yield from structural.check(document, place)
     except RecursionError:
         yield fields.forbidden(place, "the schema is nested too deeply")
+
+
+def _root_with_status(document: Object, place: str) -> Iterable[Cause]:
+    """The first field of the root, in the order of upstream's declaration, that leaves no room for a status apart."""
+    for name, key in crdvalues.SCHEMA_FIELDS:
+        if not crdvalues.is_given(document.get(key)):
+            continue
+        if name == "Type":
+            if document["type"] != "object":
+                text = f'only "object" is allowed as the type {_AT_ROOT}'
+                yield fields.invalid(f"{place}.type", document["type"], text)
+                return
+        elif name not in _AT_ROOT_WITH_STATUS:
+            allowed = " ".join(_AT_ROOT_WITH_STATUS)
+            text = f"only [{allowed}] fields are allowed {_AT_ROOT}"
+            yield fields.invalid(place, crdvalues.of_schema(document), text)
+            return
 
 
 def _subresources(subresources: Object, path: str) -> Iterable[Cause]:
@@ -188,20 +232,23 @@ def _column(column: Object, path: str) -> Iterable[Cause]:
 
 def _selectable(version: Object, path: str) -> Iterable[Cause]:
     seen: set[str] = set()
-    schema = objects.mapping(objects.at(version, "schema", "openAPIV3Schema"))
+    schema = objects.mapping(_document(version))
+    if not schema:
+        yield fields.invalid(path, "", "may only be set when `version.schema.openAPIV3Schema` is not included")
+        return
     for index, entry in enumerate(objects.sequence(version.get("selectableFields"))):
         place = f"{path}[{index}].jsonPath"
         json_path = str(objects.mapping(entry).get("jsonPath") or "")
         if not json_path:
             yield fields.required(place)
             continue
-        steps = json_path.removeprefix(".").split(".")
-        if steps[0] == "metadata":
+        node, problem = _followed(schema, json_path)
+        if problem:
+            yield fields.invalid(place, json_path, f"is an invalid path: {problem}")
+            continue
+        if json_path.split(".")[1] == "metadata":
             yield fields.invalid(place, json_path, "must not point to fields in metadata")
-        node: Any = schema
-        for step in steps:
-            node = objects.at(node, "properties", step)
-        if objects.mapping(node).get("type") not in ("string", "boolean", "integer"):
+        if node.get("type") not in ("string", "boolean", "integer"):
             text = (
                 "must point to a field of type string, boolean or integer. "
                 "Enum string fields and strings with formats are allowed."
@@ -214,6 +261,31 @@ def _selectable(version: Object, path: str) -> Iterable[Cause]:
         yield fields.too_many(path, len(seen), _MAX_SELECTABLE)
 
 
+def _followed(schema: Object, path: str) -> tuple[Object, str]:
+    """The schema at a path of names, or why there is none."""
+    node = schema
+    tokens = re.findall(r"[.\[\]]|[^.\[\]]+", path)
+    while tokens:
+        mark = tokens.pop(0)
+        if mark == "[":
+            return {}, "array notation is not allowed"
+        if mark != ".":
+            return {}, f"expected [ or . but got: {mark}"
+        if not tokens:
+            return {}, "unexpected end of JSON path"
+        name = tokens.pop(0)
+        properties, additional = objects.mapping(node.get("properties")), node.get("additionalProperties")
+        if properties:
+            if name not in properties:
+                return {}, "does not refer to a valid field"
+            node = objects.mapping(properties[name])
+        elif additional is not None:
+            node = objects.mapping(additional)
+        else:
+            return {}, "does not refer to a valid field"
+    return node, ""
+
+
 def _names(given: Object, path: str) -> Iterable[Cause]:
     for key in ("plural", "singular"):
         text = str(given.get(key) or "")
@@ -224,12 +296,16 @@ def _names(given: Object, path: str) -> Iterable[Cause]:
         if text and (wrong := names.dns1035_label(text.lower())):
             detail = "may have mixed case, but should otherwise match: " + ",".join(wrong)
             yield fields.invalid(f"{path}.{key}", text, detail)
-    for key in ("shortNames", "categories"):
-        for index, text in enumerate(cast("list[str]", objects.sequence(given.get(key)))):
-            if wrong := names.dns1035_label(text):
-                yield fields.invalid(f"{path}.{key}[{index}]", text, ",".join(wrong))
+    yield from _labels(given, "shortNames", path)
     if given.get("kind") and given.get("kind") == given.get("listKind"):
         yield fields.invalid(f"{path}.listKind", given["listKind"], "kind and listKind may not be the same")
+    yield from _labels(given, "categories", path)
+
+
+def _labels(given: Object, key: str, path: str) -> Iterable[Cause]:
+    for index, text in enumerate(cast("list[str]", objects.sequence(given.get(key)))):
+        if wrong := names.dns1035_label(text):
+            yield fields.invalid(f"{path}.{key}[{index}]", text, ",".join(wrong))
 
 
 def _conversion(conversion: Object) -> Iterable[Cause]:
@@ -237,22 +313,34 @@ def _conversion(conversion: Object) -> Iterable[Cause]:
         return
     yield from _one_of("spec.conversion.strategy", conversion.get("strategy"), ("None", "Webhook"))
     webhook = conversion.get("webhook")
+    client = objects.at(webhook, "clientConfig")
+    versions = cast("list[str]", objects.sequence(objects.at(webhook, "conversionReviewVersions")))
     if conversion.get("strategy") != "Webhook":
-        if webhook is not None:
-            text = "should not be set when strategy is not set to Webhook"
+        text = "should not be set when strategy is not set to Webhook"
+        if client is not None:
             yield fields.forbidden("spec.conversion.webhookClientConfig", text)
+        if versions:
+            yield fields.forbidden("spec.conversion.conversionReviewVersions", text)
         return
-    client = objects.mapping(objects.at(webhook, "clientConfig"))
     place = "spec.conversion.webhookClientConfig"
-    if not client:
+    if client is None:
         yield fields.required(place, "required when strategy is set to Webhook")
     else:
-        yield from endpoint.validate(client, place)
-    versions = cast("list[str]", objects.sequence(objects.at(webhook, "conversionReviewVersions")))
-    place = "spec.conversion.conversionReviewVersions"
+        yield from endpoint.validate(objects.mapping(client), place)
+    yield from _review_versions(versions, "spec.conversion.conversionReviewVersions")
+
+
+def _review_versions(versions: list[str], place: str) -> Iterable[Cause]:
     if not versions:
         yield fields.required(place)
-    elif not {"v1", "v1beta1"} & set(versions):
+        return
+    for index, version in enumerate(versions):
+        if version in versions[:index]:
+            yield fields.invalid(f"{place}[{index}]", version, "duplicate version")
+        else:
+            for text in names.dns1035_label(version):
+                yield fields.invalid(f"{place}[{index}]", version, text)
+    if not {"v1", "v1beta1"} & set(versions):
         yield fields.invalid(place, versions, "must include at least one of v1, v1beta1")
 
 
@@ -260,7 +348,7 @@ def _stored_versions(crd: Object, spec: Object) -> Iterable[Cause]:
     stored = cast("list[str]", objects.sequence(objects.at(crd, "status", "storedVersions")))
     path = "status.storedVersions"
     if not stored:
-        yield fields.invalid(path, stored, "must have at least one stored version")
+        yield fields.invalid(path, None, "must have at least one stored version")
         return
     versions = [objects.mapping(version) for version in objects.sequence(spec.get("versions"))]
     present = {str(version.get("name")) for version in versions}
@@ -277,22 +365,13 @@ def _stored_versions(crd: Object, spec: Object) -> Iterable[Cause]:
             yield fields.invalid(f"{path}[{index}]", name, text)
 
 
-def _approval(crd: Object, spec: Object, old: Object | None) -> Iterable[Cause]:
+def _approval(crd: Object, old: Object | None) -> Iterable[Cause]:
     """Groups of the Kubernetes project itself need a reference to the review of the API."""
-    group = str(spec.get("group") or "")
-    if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
+    state, text = crdstatus.approval(crd)
+    if old is not None and crdstatus.approval(old)[0] == state:
         return
-    value = objects.annotations(crd).get(_APPROVAL, "")
-    if old is not None and objects.annotations(old).get(_APPROVAL, "") == value:
-        return
-    place = f"metadata.annotations[{_APPROVAL}]"
-    parts = urlsplit(value)
-    if not value:
-        text = f"protected groups must have approval annotation {fields.quote(_APPROVAL)}, {_SEE}"
+    place = f"metadata.annotations[{crdstatus.APPROVAL}]"
+    if state == "Missing":
         yield fields.required(place, text)
-    elif not value.startswith("unapproved") and not (parts.scheme and parts.netloc):
-        text = (
-            f"protected groups must have approval annotation {fields.quote(_APPROVAL)} "
-            f'with either a URL or a reason starting with "unapproved", {_SEE}'
-        )
-        yield fields.invalid(place, value, text)
+    elif state == "Invalid":
+        yield fields.invalid(place, objects.annotations(crd).get(crdstatus.APPROVAL), text)

@@ -111,7 +111,8 @@ class Definitions(Work):
             named = self._report(record, crdstatus.accept_names(record.object, self._others(item), self._now()))
             if named is not record:
                 self._reconsider_group(named.object)
-            self._report(named, crdstatus.established(named.object, self._now()))
+            known = self._report(named, crdstatus.established(named.object, self._now()))
+            self._report(known, crdstatus.judged_by_policy(known.object, self._now()))
 
     def _others(self, name: str) -> list[Object]:
         return [each for each in all_definitions(self._core) if objects.name(each) != name]

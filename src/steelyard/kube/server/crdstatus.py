@@ -8,12 +8,17 @@ announced with the finalizer that holds the definition until its objects are gon
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
+from urllib.parse import urlsplit
 
 from steelyard.kube import fields, objects
 from steelyard.kube.objects import Object
 
 FINALIZER: Final = "customresourcecleanup.apiextensions.k8s.io"
+APPROVAL: Final = "api-approved.kubernetes.io"
+"""The annotation that says where a definition in a group of the Kubernetes project was approved."""
+_SEE: Final = "see https://github.com/kubernetes/enhancements/pull/1111"
+Approval = Literal["", "Missing", "Unapproved", "Approved", "Invalid"]
 
 
 def is_condition_true(crd: Object, type_: str) -> bool:
@@ -27,13 +32,41 @@ def is_accepted(crd: Object) -> bool:
 
 
 def is_settled(crd: Object) -> bool:
-    """Whether it has the names it asks for and is established: there is nothing left to report."""
+    """Whether it has the names it asks for, is established and judged: there is nothing left to report."""
     wanted, accepted = objects.at(crd, "spec", "names"), objects.at(crd, "status", "acceptedNames")
-    return _given(wanted) == _given(accepted) and is_condition_true(crd, "Established")
+    is_named = _given(wanted) == _given(accepted) and is_condition_true(crd, "Established")
+    return is_named and judged_by_policy(crd, "") == objects.mapping(crd.get("status"))
 
 
 def _given(names: Any) -> Object:
     return {key: value for key, value in objects.mapping(names).items() if value}
+
+
+def approval(crd: Object) -> tuple[Approval, str]:
+    """Whether a definition of a protected group is approved, and the words for it; empty for other groups."""
+    if not f".{objects.at(crd, 'spec', 'group') or ''}".endswith((".k8s.io", ".kubernetes.io")):
+        return "", ""
+    value = objects.annotations(crd).get(APPROVAL, "")
+    needed = f"protected groups must have approval annotation {fields.quote(APPROVAL)}"
+    if not value:
+        return "Missing", f"{needed}, {_SEE}"
+    if value.startswith("unapproved"):
+        return "Unapproved", f"not approved: {fields.quote(value)}"
+    parts = urlsplit(value)
+    if parts.scheme and parts.netloc:
+        return "Approved", f"approved in {value}"
+    return "Invalid", f'{needed} with either a URL or a reason starting with "unapproved", {_SEE}'
+
+
+def judged_by_policy(crd: Object, now: str) -> Object:
+    """The status that tells whether a definition of a protected group is approved."""
+    status = objects.mapping(crd.get("status"))
+    state, text = approval(crd)
+    if state:
+        status = objects.copy(status)
+        value = "True" if state == "Approved" else "False"
+        _set_condition(status, "KubernetesAPIApprovalPolicyConformant", value, f"{state}Annotation", text, now)
+    return status
 
 
 def accept_names(crd: Object, others: Iterable[Object], now: str) -> Object:

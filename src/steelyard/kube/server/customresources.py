@@ -83,7 +83,7 @@ def _served(spec: Object, accepted: Object, version: Object, storage: str) -> Se
         selectable_fields=tuple(str(field.get("jsonPath") or "") for field in selectable),
         is_storage=name == storage,
         storage_version=f"{group}/{storage}",
-        deprecation_warning=_deprecation(version, group, kind),
+        deprecation_warning=_deprecation(version, spec, kind),
         conversion=_conversion(objects.mapping(spec.get("conversion"))),
     )
 
@@ -107,10 +107,23 @@ def _scale(scale: Any) -> ScalePaths | None:
     )
 
 
-def _deprecation(version: Object, group: str, kind: str) -> str:
+def _deprecation(version: Object, spec: Object, kind: str) -> str:
+    """Its own warning, or one that names the newest version to use instead."""
     if not version.get("deprecated"):
         return ""
-    return str(version.get("deprecationWarning") or f"{group}/{version['name']} {kind} is deprecated")
+    if version.get("deprecationWarning") is not None:
+        return str(version["deprecationWarning"])
+    from steelyard.kube.server.discovery import version_rank  # discovery needs this module's kinds
+
+    group, name = spec["group"], str(version["name"])
+    others = map(objects.mapping, objects.sequence(spec.get("versions")))
+    better = [
+        str(each["name"])
+        for each in others
+        if each.get("served") and not each.get("deprecated") and version_rank(str(each["name"])) > version_rank(name)
+    ]
+    instead = f"; use {group}/{max(better, key=version_rank)} {kind}" if better else ""
+    return f"{group}/{name} {kind} is deprecated{instead}"
 
 
 def validate_object(
@@ -195,8 +208,8 @@ def warnings(crd: Object) -> tuple[str, ...]:
 
 
 def _collect_warnings(document: Object, found: dict[str, None]) -> None:
-    format_, type_ = document.get("format"), str(document.get("type") or "")
-    if format_ and not formats.recognised(type_, str(format_)):
+    format_ = document.get("format")
+    if format_ and document.get("type") == "string" and not formats.recognised(str(format_)):
         found[f"unrecognized format {fields.quote(str(format_))}"] = None
     for child in objects.mapping(document.get("properties")).values():
         _collect_warnings(objects.mapping(child), found)

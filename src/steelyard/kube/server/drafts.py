@@ -205,7 +205,8 @@ def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, finish: Fi
         causes += customresources.validate_object(served.custom, obj)
         draft.warnings += metadata.finalizer_warnings(obj)
     else:
-        causes += validate.validate(served.schema, _body(obj)) or strategy.validate_create(obj)
+        wrong = validate.validate(served.schema, _body(obj)) if strategy.is_judged_by_schema else []
+        causes += wrong or strategy.validate_create(obj)
         draft.warnings += strategy.warnings(obj)
     if finish is not None and not causes:
         causes = finish(obj)
@@ -236,7 +237,12 @@ def changed(
     tracks_generation = bool(served.custom) or strategy.tracks_generation
     if tracks_generation and subresource not in ("status", "approval") and _is_specified_anew(served, old, obj):
         meta["generation"] = objects.generation(old) + 1
-    if not draft.is_tracked:
+    if not draft.is_tracked and served.custom and subresource == "status":
+        asked = {**draft.obj, "metadata": {**draft.obj["metadata"]}}
+        metadata.keep_owned(asked, old)
+        tracked = _tracked(served, old, asked, wanted, now, subresource)
+        obj = managedfields.with_managed(obj, objects.metadata(tracked).get("managedFields"))
+    elif not draft.is_tracked:
         if meta == old["metadata"]:
             # The same object is compared at once, an equal one field by field.
             obj["metadata"] = old["metadata"]
@@ -252,7 +258,9 @@ def changed(
         causes += customresources.validate_object(served.custom, obj, old, unchanged)
         draft.warnings += (*unchanged, *metadata.finalizer_warnings(obj, old))
     else:
-        wrong = validate.validate(served.schema, _body(obj), old=_body(old))
+        wrong: list[Cause] = []
+        if strategy.is_judged_by_schema:
+            wrong = validate.validate(served.schema, _body(obj), old=_body(old))
         if not wrong:
             is_whole = not subresource
             wrong = strategy.validate_update(obj, old) if is_whole else strategy.validate_part(obj, old, subresource)
@@ -320,8 +328,11 @@ def _within_reach(served: Served, old: Object, obj: Object, subresource: str) ->
 
 
 def reset_fields(served: Served, subresource: str) -> FieldSet:
-    """What a write to this endpoint of the resource cannot change, and so does not manage."""
-    open_metadata = _has_open_metadata(served)
+    """What a write to this endpoint of the resource cannot change, and so does not manage.
+
+    Upstream forgets the metadata of custom resources: who writes it with their status manages it, to no effect.
+    """
+    open_metadata = served.custom is not None or _has_open_metadata(served)
     return apply.reset_fields(subresource, has_status=served.has_status, open_metadata=open_metadata)
 
 

@@ -27,6 +27,8 @@ class Taken(Protocol):
 class Strategy:
     tracks_generation: bool = False
     """metadata.generation starts at 1 and grows with every change of the spec."""
+    is_judged_by_schema: bool = True
+    """What upstream's OpenAPI says of the kind is checked before its own rules; they say all that counts if not."""
     keeps_status: bool = False
     """A create may say what the status is, as kubelet does when it registers its node."""
 

@@ -15,9 +15,10 @@ _SYSTEM_PRIORITIES: Final = {"system-node-critical": 2000001000, "system-cluster
 
 
 class DefinitionStrategy(Strategy):
-    """CustomResourceDefinition; `customresources.accept_names` then has a look at the others."""
+    """CustomResourceDefinition; `crds.Definitions` then sees to its names."""
 
     tracks_generation = True
+    is_judged_by_schema = False
 
     def prepare_create(self, obj: Object) -> None:
         customresources.prepare_create(obj)
