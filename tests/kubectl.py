@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from dataclasses import dataclass
@@ -24,7 +25,15 @@ class Kubectl:
         self.command = [program, "--kubeconfig", str(kubeconfig), "--cache-dir", str(cache)]
         self.namespace = namespace
 
-    def try_(self, *arguments: str, stdin: Object | str = "") -> Done:
+    def with_token(self, token: str, folder: Path) -> Kubectl:
+        """kubectl as nobody but the bearer of the token."""
+        config = self.json("config", "view", "--raw")
+        config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
+        path = folder / "token.kubeconfig"
+        path.write_text(json.dumps(config))
+        return Kubectl(self.command[0], path, folder / "token.cache", self.namespace)
+
+    def try_(self, *arguments: str, stdin: Object | str = "", editor: Path | None = None) -> Done:
         done = subprocess.run(
             self._line(*arguments),
             input=stdin if isinstance(stdin, str) else json.dumps(stdin),
@@ -32,11 +41,12 @@ class Kubectl:
             text=True,
             timeout=60,
             check=False,
+            env={**os.environ, "KUBE_EDITOR": str(editor)} if editor is not None else None,
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
-    def __call__(self, *arguments: str, stdin: Object | str = "") -> str:
-        done = self.try_(*arguments, stdin=stdin)
+    def __call__(self, *arguments: str, stdin: Object | str = "", editor: Path | None = None) -> str:
+        done = self.try_(*arguments, stdin=stdin, editor=editor)
         assert done.code == 0, f"{arguments}: {done}"
         return done.out
 

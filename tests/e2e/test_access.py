@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,24 +29,6 @@ def kube(shared: PlatformProcess, kubectl: str, tmp_path: Path, request: pytest.
     return made
 
 
-def with_token(kube: Kubectl, token: str, tmp_path: Path) -> Kubectl:
-    """kubectl as nobody but the bearer of the token."""
-    cluster = kube.json("config", "view", "--raw")["clusters"][0]["cluster"]
-    config: Object = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "c",
-        "clusters": [{"name": "c", "cluster": cluster}],
-        "users": [{"name": "u", "user": {"token": token}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    }
-    path = tmp_path / "robot.kubeconfig"
-    path.write_text(json.dumps(config))
-    made = copy.copy(kube)
-    made.command = [kube.command[0], "--kubeconfig", str(path), "--cache-dir", str(tmp_path / "robot")]
-    return made
-
-
 def test_who_am_i(kube: Kubectl) -> None:
     assert "steelyard-admin" in kube("auth", "whoami")
     acting = kube("auth", "whoami", "--as", "jane", "--as-group", "team")
@@ -69,7 +49,7 @@ def test_may_i(kube: Kubectl) -> None:
 
 def test_a_service_account_does_what_it_was_granted_and_nothing_else(kube: Kubectl, tmp_path: Path) -> None:
     kube("create", "serviceaccount", "robot")
-    robot = with_token(kube, kube("create", "token", "robot", "--duration=1h").strip(), tmp_path)
+    robot = kube.with_token(kube("create", "token", "robot", "--duration=1h").strip(), tmp_path)
     user = f"system:serviceaccount:{kube.namespace}:robot"
     assert user in robot("auth", "whoami")
     assert robot.refused("get", "configmaps") == (
