@@ -145,6 +145,15 @@ async def test_a_withdrawn_right_is_gone_with_the_answer(bench: Bench) -> None:
     assert not may(bench, "get", "secrets")
 
 
+async def test_bindings_without_subjects_come_and_go(bench: Bench) -> None:
+    await grant(bench, rule("get", "secrets"), namespace="default")
+    await bench.create(BINDINGS, binding("nobody", "granted"))
+    await bench.create(BINDINGS, binding("nobody-else", "granted"))
+    for name in ("granted", "nobody", "nobody-else"):
+        await bench.call("delete", BINDINGS, name)
+    assert not may(bench, "get", "secrets")
+
+
 async def test_a_refusal_tells_of_roles_that_are_missing(bench: Bench) -> None:
     await bench.create(BINDINGS, binding("dangling", "nowhere", ("User", "jane")))
     with pytest.raises(errors.Forbidden) as caught:

@@ -79,13 +79,14 @@ class Policy:
         binding = self._bindings.pop(place, None)
         if binding is None:
             return
-        here = self._by_subject[place[0]]
+        here = self._by_subject.get(place[0], {})
         for subject in binding.subjects:
             del here[subject][binding.name]
             if not here[subject]:
                 del here[subject]
         if not here:
-            del self._by_subject[place[0]]
+            # There may be nothing already: a binding need not have subjects.
+            self._by_subject.pop(place[0], None)
 
     def decide(self, asked: Attributes) -> Decision:
         if SYSTEM_MASTERS in asked.user.groups:
