@@ -7,7 +7,7 @@ ARGS ?=
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: bytecode help up demo test check format conformance ecosystem crash bench facts reference clean
+.PHONY: bytecode help up demo test check format conformance ecosystem crash soak bench facts reference clean
 
 help: ## list these commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -39,6 +39,9 @@ ecosystem: $(VENV)/.dev ## run other people's software against the API: kr8s's t
 
 crash: $(VENV)/.dev ## kill -9 at every write of a cluster's life, restart, compare the end
 	@$(BIN)/python -m tests.crash $(ARGS)
+
+soak: $(VENV)/.dev bytecode ## 500 kills, a full disk, damaged files, 100,000 fuzzed requests
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 bench: $(VENV)/.dev bytecode ## measure our API server beside kube-apiserver and etcd, then 100 clusters
 	@$(BIN)/python -m bench $(ARGS)

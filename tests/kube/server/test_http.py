@@ -115,9 +115,15 @@ async def test_who_names_no_field_manager_is_known_by_the_program(site: Site) ->
 
 
 async def test_head_is_get_without_the_body(site: Site) -> None:
-    answer = await site.request("HEAD", "/api/v1/namespaces/default")
+    answer = await site.request("HEAD", "/apis")
     assert (answer.code, answer.body) == (200, b"")
     assert int(answer.headers["Content-Length"]) > 0
+
+
+@pytest.mark.parametrize("path", ["namespaces", "namespaces/default", "namespaces?watch=1"])
+async def test_builtin_kinds_have_no_head(site: Site, path: str) -> None:
+    answer = await site.request("HEAD", f"/api/v1/{path}")
+    assert (answer.code, answer.body) == (405, b"")
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,12 @@ async def test_revisions_asked_for(seven: Bench) -> None:
             await seven.list(WIDGETS, **options)
 
 
+async def test_the_largest_limit_is_none(seven: Bench) -> None:
+    found = await seven.list(WIDGETS, limit=str(2**63 - 1))
+    assert len(found["items"]) == 7
+    assert not found["metadata"].get("continue")
+
+
 async def test_get_of_what_is_not_there(bench: Bench) -> None:
     with pytest.raises(errors.NotFound, match=r'widgets.example.com "a" not found'):
         await bench.get(WIDGETS, "a")

@@ -11,11 +11,11 @@ from steelyard.kube.server.routing import Route
     ("request_line", "expected"),
     [
         ("GET /api/v1/pods", Route("list", "", "v1", "pods")),
-        ("HEAD /api/v1/pods", Route("list", "", "v1", "pods")),
         ("GET /api/v1/pods?watch=true", Route("watch", "", "v1", "pods")),
         ("GET /api/v1/pods?watch=1", Route("watch", "", "v1", "pods")),
         ("GET /api/v1/pods?watch=false", Route("list", "", "v1", "pods")),
         ("GET /api/v1/pods?watch=0", Route("list", "", "v1", "pods")),
+        ("HEAD /api/v1/pods", Route("list", "", "v1", "pods")),
         ("POST /api/v1/namespaces/a/pods", Route("create", "", "v1", "pods", "a")),
         ("DELETE /api/v1/namespaces/a/pods", Route("deletecollection", "", "v1", "pods", "a")),
         ("GET /api/v1/namespaces", Route("list", "", "v1", "namespaces")),

@@ -49,8 +49,17 @@ async def test_a_compacted_revision_is_expired(bench: Bench) -> None:
     await bench.store.compact(bench.store.revision)
     with pytest.raises(errors.Expired, match="too old resource version"):
         await bench.watch(WIDGETS, resourceVersion="1")
-    with pytest.raises(errors.Timeout):
-        await bench.watch(WIDGETS, resourceVersion="100000")
+
+
+async def test_a_watch_from_the_future_waits_for_it(bench: Bench) -> None:
+    stream = await bench.watch(WIDGETS, resourceVersion=str(bench.store.revision + 1))
+    await bench.create(WIDGETS, widget("a"))
+    await bench.create(WIDGETS, widget("b"))
+    assert summary(await take(stream, 1)) == [("ADDED", "b")]
+    stream.close()
+    initial = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    with pytest.raises(errors.Timeout, match="Too large resource version"):
+        await bench.watch(WIDGETS, resourceVersion="100000", **initial)
 
 
 async def test_a_selected_object_comes_and_goes_with_its_labels(bench: Bench) -> None:

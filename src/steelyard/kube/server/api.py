@@ -118,6 +118,8 @@ class Api:
             bool(call.namespace) != served.resource.namespaced and (bool(call.namespace) or bool(call.name))
         ):
             raise _not_served(call)
+        if call.is_head and not served.custom:
+            raise _not_allowed(served, call.verb)
         return served
 
     async def _dispatch(self, served: Served, call: Call) -> Reply:

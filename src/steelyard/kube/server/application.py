@@ -127,6 +127,7 @@ class Application:
                 request.decision = "allow"
                 accepted = negotiation.accepted(request.header(b"accept"))
                 call.representation = accepted.representation
+                call.is_head = request.method == "HEAD"
                 if route.verb == "watch":
                     stream = await self._backend.watch(call)
                     await _stream(request, stream)

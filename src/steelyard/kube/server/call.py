@@ -63,6 +63,8 @@ class Call:
     """Asked for with the Accept header: the object, a Table for printing, or PartialObjectMetadata."""
     payload: Payload | None = None
     """What the body is yet to be decoded from (`bodies`), for a call that came over the network with one."""
+    is_head: bool = False
+    """Asked for with HEAD, which upstream knows of custom resources only."""
 
 
 @dataclass(slots=True)

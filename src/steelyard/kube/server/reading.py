@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import orjson
 
@@ -112,7 +112,7 @@ def _page(core: Core, served: Served, call: Call) -> _Page:
     options = call.options
     if not options:
         return _Page(prefix, 0, store.revision, 0)
-    limit = parameters.integer(options, "limit")
+    limit = min(parameters.integer(options, "limit"), _MOST)
     asked = options.get("resourceVersion", "")
     match = options.get("resourceVersionMatch", "")
     if token := options.get("continue", ""):
@@ -146,6 +146,10 @@ def _page(core: Core, served: Served, call: Call) -> _Page:
     if revision and (match == "Exact" or (limit > 0 and not match)):
         return _Page(prefix, limit, revision, remaining, exact=True)
     return _Page(prefix, limit, store.revision, remaining)
+
+
+_MOST: Final = 1 << 62
+"""A limit that none is: one more than it can still be counted to."""
 
 
 async def _records(

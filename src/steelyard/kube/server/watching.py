@@ -86,8 +86,8 @@ class WatchStream:
     """
 
     __slots__ = (
-        "__weakref__", "_bookmarks", "_core", "_encode", "_initial", "_selection", "_served", "_subscription", "_timer",
-        "_unconverted", "deadline",
+        "__weakref__", "_bookmarks", "_core", "_encode", "_from", "_initial", "_selection", "_served", "_subscription",
+        "_timer", "_unconverted", "deadline",
     )  # fmt: skip
 
     def __init__(self, core: Core, served: Served, call: Call) -> None:
@@ -101,6 +101,8 @@ class WatchStream:
         self._unconverted: list[Record] = []
         """What the stream begins with, while a webhook has yet to convert it."""
         self._timer: asyncio.TimerHandle | None = None
+        self._from = 0
+        """Changes up to this revision are not shown: it is in the future when the stream begins."""
         self._subscription = self._subscribe(call)
         timeout = max(0, parameters.integer(options, "timeoutSeconds")) or random.uniform(*_DEFAULT_TIMEOUT)  # noqa: S311 no secret, spreads reconnects
         loop = asyncio.get_running_loop()
@@ -185,7 +187,9 @@ class WatchStream:
         wants_initial = parameters.flag(options, "sendInitialEvents") if send_initial is not None else not revision
         prefix = core.prefix(served.resource, call.namespace)
         store = core.store
-        not_older_than(core, revision)
+        if wants_initial:
+            not_older_than(core, revision)
+        self._from = revision
         try:
             subscription = store.watch(prefix, store.revision if wants_initial or not revision else revision)
         except StoreError as error:
@@ -230,6 +234,8 @@ class WatchStream:
     def _item(self, change: Change) -> WatchItem | None:
         if not change.key:
             return self._bookmark(change.revision, None)
+        if change.revision <= self._from:
+            return None
         served, chosen, encode = self._served, self._selection, self._encode
         record, previous = change.record, change.previous
         if not chosen:
