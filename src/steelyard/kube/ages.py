@@ -13,9 +13,9 @@ def utcnow() -> datetime:
 
 def timestamp(moment: datetime) -> str:
     """RFC 3339 in whole seconds, the form of metav1.Time."""
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
-    return f"{moment.isoformat(timespec='seconds')}Z"
+    if moment.tzinfo is not None and moment.tzinfo is not UTC:
+        moment = moment.astimezone(UTC)
+    return f"{moment.isoformat(timespec='seconds')[:19]}Z"
 
 
 def parse(value: object) -> datetime | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 import yaml
@@ -23,8 +22,7 @@ _NO_CACHE: Final = (b"cache-control", b"no-cache, private")
 _MAX_WARNING: Final = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     code: int
     body: bytes
     content_type: bytes = b"application/json"

@@ -5,7 +5,6 @@ The words of a refusal are kube-apiserver's, since people search for them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from steelyard.kube import errors, names, selectors
@@ -14,8 +13,7 @@ from steelyard.kube.server.call import Call, User
 _NO_MARKUP: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(NamedTuple):
     """What is asked for: a verb on a resource, or on a path if `plural` is empty."""
 
     user: User

@@ -197,16 +197,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def _start(self, exchange: Exchange) -> None:
         self._serving = exchange
-        task = asyncio.get_running_loop().create_task(self._answer(exchange))
-        self._traffic.tasks.add(task)
-        task.add_done_callback(self._traffic.tasks.discard)
+        self._traffic.tasks.add(asyncio.get_running_loop().create_task(self._answer(exchange)))
 
     async def _answer(self, exchange: Exchange) -> None:
+        task = cast("asyncio.Task[None]", asyncio.current_task())
         try:
             await self._serve(exchange)
         except Exception:
             logger.exception("request failed", extra={"method": exchange.method, "path": exchange.path})
         finally:
+            self._traffic.tasks.discard(task)
             if not exchange.is_answered and not exchange.is_gone:
                 self._transport.close()
 
