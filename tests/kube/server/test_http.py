@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -279,6 +280,21 @@ class TestPathsThatAreNoResources:
         assert asked in text
         assert f'apiserver_request_duration_seconds_bucket{{group="",{labels}}} 2.0' in text
         assert "made.up" not in text
+
+
+async def test_requests_are_answered_while_an_openapi_document_is_made() -> None:
+    class Slow(Backend):
+        def document(self, path: str, accept: str) -> Document | None:
+            made.wait(10)
+            return None
+
+    made = threading.Event()
+    async with served(Slow(Reply(200, {"kind": "X"}))) as site:
+        asked = asyncio.create_task(site.request("GET", "/openapi/v2"))
+        assert (await site.request("GET", CONFIG_MAPS)).code == 200
+        assert not asked.done()
+        made.set()
+        assert (await asked).code == 404
 
 
 class TestWatch:

@@ -7,9 +7,12 @@ error that is no ApiError is logged with its traceback and answered as a 500 tha
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import logging
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
 import orjson
@@ -35,6 +38,7 @@ _BODY_VERBS: Final = frozenset(("create", "update", "patch", "delete", "deleteco
 _MAY_BE_EMPTY: Final = frozenset(("delete", "deletecollection"))
 _MANAGED_VERBS: Final = frozenset(("create", "update", "patch"))
 _LINES_AT_ONCE: Final = 100
+_OPENAPI: Final = "/openapi/"
 _STREAM_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-cache, private"))
 _FALSE: Final = frozenset(("", "false", "0"))
 
@@ -110,7 +114,7 @@ class Application:
                     self._log(request, 200)
                     return
             elif route is None:
-                answer = self._path(request, user, options)
+                answer = await self._path(request, user, options)
             else:
                 call = Call(
                     route.verb,
@@ -169,7 +173,7 @@ class Application:
             user = impersonation.acting_user(self._authorizer, user, request.headers)
         return user
 
-    def _path(self, request: Request, user: User, options: dict[str, str]) -> Answer:
+    async def _path(self, request: Request, user: User, options: dict[str, str]) -> Answer:
         """A path that names no resource: health and such, discovery, OpenAPI."""
         method, path = request.method, request.path
         authz.authorize_path(self._authorizer, user, method, path)
@@ -177,7 +181,7 @@ class Application:
         answer = self._endpoints.answer(method, path, options)
         if answer is not None:
             return answer
-        document = self._backend.document(path.rstrip("/"), request.header(b"accept"))
+        document = await self._document(path.rstrip("/"), request.header(b"accept"))
         if document is None:
             raise routing.not_found()
         if method not in ("GET", "HEAD"):
@@ -187,6 +191,18 @@ class Application:
         if etag and request.header(b"if-none-match").encode() == etag:
             return Answer(304, b"", document.content_type.encode(), headers)
         return Answer(200, document.body, document.content_type.encode(), headers)
+
+    async def _document(self, path: str, accept: str) -> Document | None:
+        """OpenAPI of hundreds of definitions takes seconds to encode, once; others are served meanwhile."""
+        if not path.startswith(_OPENAPI):
+            return self._backend.document(path, accept)
+        return await asyncio.get_running_loop().run_in_executor(_encoder(), self._backend.document, path, accept)
+
+
+@functools.cache
+def _encoder() -> ThreadPoolExecutor:
+    """One thread for all servers of the process, so that nothing is encoded twice at the same time."""
+    return ThreadPoolExecutor(1, "openapi")
 
 
 class Request:

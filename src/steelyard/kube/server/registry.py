@@ -139,9 +139,9 @@ class Registry:
                 return served
         return None
 
-    def all(self) -> Iterator[Served]:
-        yield from builtin().values()
-        yield from self._custom.values()
+    def all(self) -> list[Served]:
+        """As of now; also for another thread."""
+        return [*builtin().values(), *self._custom.values()]
 
     def collections(self) -> Iterator[Served]:
         """Every stored resource once."""
@@ -157,8 +157,9 @@ class Registry:
     def has_custom(self) -> bool:
         return bool(self._custom)
 
-    def custom(self) -> Iterator[Served]:
-        yield from self._custom.values()
+    def custom(self) -> list[Served]:
+        """As of now; also for another thread."""
+        return list(self._custom.values())
 
     def serve(self, definition: str, versions: tuple[Served, ...]) -> None:
         """From now on the definition's resources are these; none, and it is served no more."""
