@@ -92,6 +92,12 @@ class ApiError(Exception):
         return status
 
 
+class Unclassified(ApiError):
+    """A failure for which upstream knows no better answer than 500 without a reason, though a client caused it."""
+
+    code, reason = 500, ""
+
+
 class BadRequest(ApiError):
     code, reason = 400, "BadRequest"
 

@@ -138,6 +138,7 @@ async def refused_or(request: Awaitable[Any]) -> None:
     except errors.ApiError as error:
         refusal = error
     if refusal is not None:
+        # Upstream answers 500 to what server-side apply cannot read by the kind's schema.
         assert refusal.code < 500 or isinstance(refusal, errors.Timeout | errors.Unclassified), refusal
         orjson.dumps(refusal.status())
 

@@ -145,6 +145,7 @@ def type_schema(name: str, *, reported: bool = False) -> Schema:
         "object",
         properties={key: _field_schema(field, reported=reported or key == "status") for key, field in fields.items()},
         required=required,
+        empty_is_absent=True,
         nullable=True,
         map_type=cast(MapType, kind.map_type or "granular"),
     )
@@ -152,10 +153,10 @@ def type_schema(name: str, *, reported: bool = False) -> Schema:
 
 def _must_be_set(name: str, field: types.Field) -> bool:
     """Upstream checks required fields by hand-written validation, after reading absent ones as zero: an absent list,
-    map, number or boolean is then as good as an empty one, an absent text or structure is not."""
+    map, number, boolean or structure is then as good as an empty one, an absent text or a null pointer is not."""
     if field.repeated or field.mapped or (name, field.name) in _ACCEPTED_WITHOUT:
         return False
-    return field.base in {"string", "IntOrString"} or field.is_struct
+    return field.base == "string" or (field.is_struct and field.pointer)
 
 
 def _field_schema(field: types.Field, *, reported: bool) -> Schema:

@@ -40,6 +40,8 @@ class Schema:
     """Schema of the values of a map (`additionalProperties`)."""
     items: Schema | None = None
     required: tuple[str, ...] = ()
+    empty_is_absent: bool = False
+    """An empty text or null is as good as none: Go cannot tell them apart. Built-in kinds only."""
     nullable: bool = False
     default: Any = MISSING
     preserve_unknown: bool = False

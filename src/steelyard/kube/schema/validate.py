@@ -202,6 +202,7 @@ def _object_check(schema: Schema) -> Check | None:
         name: found for name, child in schema.properties.items() if (found := scalars.range_of(child)) is not None
     }
     required, low, high = schema.required, schema.min_properties, schema.max_properties
+    empty_is_absent = schema.empty_is_absent
     if not (properties or additional or required or low or high is not None):
         return None
 
@@ -214,6 +215,8 @@ def _object_check(schema: Schema) -> Check | None:
         for key, item in value.items():
             kind = item.__class__
             if kind is str:
+                if empty_is_absent and not item:
+                    continue
                 length = lengths.get(key)
                 if length is not None and length[0] <= len(item) <= length[1]:
                     continue
@@ -231,7 +234,7 @@ def _object_check(schema: Schema) -> Check | None:
             elif additional is not None and type(item) is not additional_type:
                 additional(item, f"{path}.{key}", found)
         for key in required:
-            if key not in value:
+            if key not in value or (empty_is_absent and value[key] in ("", None)):
                 found.append((path, fields.required(f"{path}.{key}")))
 
     return check

@@ -1,10 +1,10 @@
-"""Taking fields out of a value, or only them, by a set of fields."""
+"""Taking fields out of a value by a set of fields."""
 
 from typing import Final
 
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import parse
-from steelyard.kube.server.apply import removal, shape, typed
+from steelyard.kube.server.apply import removal, shape
 from steelyard.kube.server.apply.fieldset import FieldSet
 
 _TEXT: Final = {"type": "string"}
@@ -28,18 +28,9 @@ def test_members_are_removed_and_the_rest_stays() -> None:
     assert _VALUE["spec"]["size"] == "s", "the value itself is left as it was"
 
 
-def test_what_loses_all_it_has_stays_empty() -> None:
+def test_what_loses_all_it_has_becomes_null() -> None:
     fields = FieldSet.from_json({"f:spec": {"f:size": {}, "f:items": {'k:{"name":"a"}': {}, 'k:{"name":"b"}': {}}}})
-    assert removal.remove(_SHAPE, _VALUE, fields.tree) == {"spec": {"items": []}}
-
-
-def test_extracting_gives_only_the_members_and_the_way_to_them() -> None:
-    fields = FieldSet.from_json({"f:spec": {"f:items": {'k:{"name":"b"}': {".": {}, "f:name": {}}}}})
-    assert removal.extract(_SHAPE, _VALUE, fields.tree) == {"spec": {"items": [{"name": "b"}]}}
-
-
-def test_extracting_all_that_a_value_mentions_gives_the_value() -> None:
-    assert removal.extract(_SHAPE, _VALUE, typed.to_fieldset(_SHAPE, _VALUE)) == _VALUE
+    assert removal.remove(_SHAPE, _VALUE, fields.tree) == {"spec": {"items": None}}
 
 
 def test_declared_fields_on_the_way_are_added_and_items_are_not() -> None:

@@ -16,7 +16,7 @@ from typing import Final
 from steelyard.kube import errors, objects, resources
 from steelyard.kube.objects import Object
 from steelyard.kube.schema.model import Schema
-from steelyard.kube.server.apply import fieldset, lastapplied, managedfields, removal, shape, typed
+from steelyard.kube.server.apply import fieldset, lastapplied, managedfields, removal, shape, typecheck, typed
 from steelyard.kube.server.apply.fieldset import LEAF, FieldSet, Tree
 from steelyard.kube.server.apply.managedfields import Entry, Identity, Managed
 from steelyard.kube.server.apply.shape import Shape
@@ -79,8 +79,7 @@ def apply(
         everything = fields
         for entry in others.values():
             everything = fieldset.union(everything, entry.fields)
-        # Merged again, since a container that pruning left empty may be null in the configuration.
-        merged = typed.merge(kind, removal.prune(kind, merged, last.fields, everything), config)
+        merged = removal.prune(kind, merged, last.fields, everything)
 
     is_changed = merged is not before and (merged != before or not typed.same(merged, before))
     if is_changed and others:
@@ -178,13 +177,13 @@ def _check(kind: Shape, applied: Object, api_version: str) -> None:
     kind_text = f"{group}/{version}, Kind={applied.get('kind') or ''}"
     if applied.get("apiVersion") != api_version:
         raise errors.BadRequest(f"invalid object type: {kind_text}")
-    if objects.metadata(applied).get("managedFields") is not None:
+    if isinstance(objects.metadata(applied).get("managedFields"), list):
         raise errors.BadRequest("metadata.managedFields must be nil")
-    problems = typed.problems(kind, applied)
+    problems = typecheck.problems(kind, applied)
     if problems:
         listed = problems[0] if len(problems) == 1 else "\n  ".join(("errors:", *problems))
         where = f"{objects.namespace(applied)}/{objects.name(applied)}; {kind_text}"
-        raise errors.BadRequest(f"failed to create typed patch object ({where}): {listed}")
+        raise errors.Unclassified(f"failed to create typed patch object ({where}): {listed}")
 
 
 def _configuration(applied: Object, ignored: Tree) -> Object:

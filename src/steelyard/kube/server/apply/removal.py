@@ -14,39 +14,33 @@ from steelyard.kube.server.apply.shape import Shape
 
 
 def remove(shape: Shape, value: Object, fields: Tree) -> Object:
-    """The value without the members of the set. A map or list that loses all it has stays, empty.
-
-    It stays because someone manages it: else it would itself be in the set. (Upstream leaves null there, which most
-    schemas then refuse.)
-    """
-    return cast(Object, _remove(shape, value, fields, emptied=True) or {})
+    """The value without the members of the set. A map or list that loses all it has becomes null, which built-in kinds
+    read as absent and most schemas of custom resources refuse."""
+    return cast(Object, _remove(shape, value, fields) or {})
 
 
-def _remove(shape: Shape, value: Any, fields: Tree, *, emptied: bool) -> Any:
-    """What is left of a value below which the set has members. A container that becomes empty is None, or,
-    with `emptied`, an empty one."""
+def _remove(shape: Shape, value: Any, fields: Tree) -> Any:
+    """What is left of a value below which the set has members."""
     kind = value.__class__
     if kind is dict and shape.is_map:
-        left = _remove_from_map(shape, value, fields, emptied=emptied) if shape.merges_map else None
-        return left or ({} if emptied else None)
+        return (_remove_from_map(shape, value, fields) or None) if shape.merges_map else None
     if kind is list and shape.is_list:
-        items = _remove_from_list(shape, value, fields, emptied=emptied) if shape.merges_list else None
-        return items or ([] if emptied else None)
+        return (_remove_from_list(shape, value, fields) or None) if shape.merges_list else None
     return value
 
 
-def _remove_from_map(shape: Shape, value: Object, fields: Tree, *, emptied: bool) -> Object:
+def _remove_from_map(shape: Shape, value: Object, fields: Tree) -> Object:
     kept: Object = {}
     for name, field in value.items():
         node = fields.get("f:" + name)
         if node is None:
             kept[name] = field
         elif node and SELF not in node:
-            kept[name] = _remove(shape.child(name), field, node, emptied=emptied)
+            kept[name] = _remove(shape.child(name), field, node)
     return kept
 
 
-def _remove_from_list(shape: Shape, items: list[Any], fields: Tree, *, emptied: bool) -> list[Any]:
+def _remove_from_list(shape: Shape, items: list[Any], fields: Tree) -> list[Any]:
     kept: list[Any] = []
     for item in items:
         element = typed.element_of(shape, item)
@@ -54,31 +48,8 @@ def _remove_from_list(shape: Shape, items: list[Any], fields: Tree, *, emptied: 
         if node is None:
             kept.append(item)
         elif node and SELF not in node:
-            kept.append(_remove(shape.item, item, node, emptied=emptied))
+            kept.append(_remove(shape.item, item, node))
     return kept
-
-
-def extract(shape: Shape, value: Object, fields: Tree) -> Object:
-    """The part of the value that the set covers: leaves of the set as a whole, above them only the way to them."""
-    return _extract_map(shape, value, fields)
-
-
-def _extract(shape: Shape, value: Any, node: Tree) -> Any:
-    kind = value.__class__
-    if node and kind is dict and shape.merges_map:
-        return _extract_map(shape, value, node)
-    if node and kind is list and shape.merges_list:
-        found = [(typed.element_of(shape, item), item) for item in value]
-        return [_extract(shape.item, item, node[element]) for element, item in found if element in node]
-    return value
-
-
-def _extract_map(shape: Shape, value: Object, node: Tree) -> Object:
-    return {
-        name: _extract(shape.child(name), field, node["f:" + name])
-        for name, field in value.items()
-        if "f:" + name in node
-    }
 
 
 def prune(shape: Shape, merged: Object, last: Tree, managed: Tree) -> Object:
@@ -95,9 +66,9 @@ def prune(shape: Shape, merged: Object, last: Tree, managed: Tree) -> Object:
     named_last = with_named_fields(shape, {element: last[element] for element in stale})
     named_managed = with_named_fields(shape, {element: managed[element] for element in stale if element in managed})
     in_merged = with_named_fields(shape, typed.to_fieldset(shape, part))
-    without_last = cast(Object, _remove(shape, part, named_last, emptied=False) or {})
+    without_last = cast(Object, _remove(shape, part, named_last) or {})
     keep = fieldset.union(with_named_fields(shape, typed.to_fieldset(shape, without_last)), named_managed)
-    owned = cast(Object, _remove(shape, part, fieldset.difference(in_merged, keep), emptied=False) or {})
+    owned = cast(Object, _remove(shape, part, fieldset.difference(in_merged, keep)) or {})
     in_owned = with_named_fields(shape, typed.to_fieldset(shape, owned))
     gone = fieldset.intersection(fieldset.difference(in_merged, in_owned), named_last)
     return remove(shape, merged, gone) if gone else merged

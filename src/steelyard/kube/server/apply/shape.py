@@ -81,6 +81,11 @@ class Shape:
             self._keys = tuple((name, properties[name].default if name in properties else MISSING) for name in names)
         return self._keys
 
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The key fields in the order of the schema."""
+        return self._schema.list_map_keys
+
     def child(self, name: str) -> Shape:
         """The shape of a field; where the schema forbids the field, one that takes it as a whole."""
         return self.fields.get(name) or self.element or ATOMIC

@@ -18,12 +18,6 @@ from steelyard.kube.server.apply.fieldset import LEAF, SELF, Tree
 from steelyard.kube.server.apply.shape import ATOMIC, Shape
 
 _ABSENT: Final = object()
-_SCALARS: Final[dict[str, tuple[type, ...]]] = {
-    "any": (str, int, float, bool),
-    "number": (int, float),
-    "string": (str,),
-    "boolean": (bool,),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,68 +368,3 @@ def _merge_lists(shape: Shape, live: list[Any], applied: list[Any]) -> list[Any]
 
 def _is(left: Any, right: Any) -> bool:
     return left is right
-
-
-def problems(shape: Shape, value: Any, path: str = "") -> list[str]:
-    """Why a value cannot be applied: undeclared fields, wrong types, list items without or with the same key."""
-    kind = value.__class__
-    if value is None:
-        return []
-    if kind is dict:
-        if not shape.is_map:
-            return [f"{path}: expected {_expected(shape)}, got a map"]
-        return _map_problems(shape, value, path)
-    if kind is list:
-        if not shape.is_list:
-            return [f"{path}: expected {_expected(shape)}, got a list"]
-        return _list_problems(shape, value, path)
-    if kind not in _SCALARS.get(shape.scalar, ()):
-        return [f"{path}: expected {_expected(shape)}, got {value!r}"]
-    return []
-
-
-def _expected(shape: Shape) -> str:
-    return "map" if shape.is_map else "list" if shape.is_list else shape.scalar
-
-
-def _map_problems(shape: Shape, value: Object, path: str) -> list[str]:
-    declared, element = shape.fields, shape.element
-    found: list[str] = []
-    for name, field in value.items():
-        child = declared.get(name) or element
-        if child is None:
-            found.append(f"{path}.{name}: field not declared in schema")
-        elif type(field) in (dict, list) or type(field) not in _SCALARS.get(child.scalar, ()):
-            found += problems(child, field, f"{path}.{name}")
-    return found
-
-
-def _list_problems(shape: Shape, items: list[Any], path: str) -> list[str]:
-    found: list[str] = []
-    seen: set[str] = set()
-    child = shape.item
-    for index, item in enumerate(items):
-        step = f"[{index}]"
-        if shape.merges_list:
-            element = element_of(shape, item)
-            if element is None:
-                return [*found, f"{path}: element {index}: {_no_element(shape, item)}"]
-            step = fieldset.text((element,))
-            if element in seen:
-                found.append(f"{path}: duplicate entries for key {step}")
-            seen.add(element)
-        found += problems(child, item, path + step)
-    return found
-
-
-def _no_element(shape: Shape, item: Any) -> str:
-    if shape.list_type == "set":
-        what = "an explicit null" if item is None else "a map type" if isinstance(item, dict) else "a list"
-        return f"associative list without keys has an element that's {what}"
-    if not isinstance(item, dict):
-        return "associative list with keys may not have non-map elements"
-    names = " ".join(f'"{name}"' for name, _ in shape.keys)
-    return (
-        f"associative list with keys has an element that omits all key fields [{names}] "
-        "(and doesn't have default values for any key fields)"
-    )
