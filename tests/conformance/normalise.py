@@ -1,7 +1,8 @@
 """What may differ between two servers that behave alike, in one place. Everything else is compared as it is.
 
 - Times: strings that are an RFC 3339 time become `<time>`, and so do times in objects that a text quotes; the Age cells
-  of a Table become `<age>`.
+  of a Table become `<age>`. The entries of managedFields, which are in the order of their times, are put in that of
+  their managers.
 - Uids: a UUID, anywhere in a string, becomes `<uid 1>`, numbered by first appearance, so that identity still counts.
 - Revisions: the resourceVersion of an object becomes `<rv 1>`, numbered likewise; that of a list or bookmark, which
   counts writes of others too, becomes `<revision>`. So do the numbers of revisions within messages, and `continue`.
@@ -96,6 +97,8 @@ class Normaliser:
                 result[key] = "<revision>" if counts_others else self._revision(value)
             elif key == "continue" and value:
                 result[key] = "<continue>"
+            elif key == "managedFields" and isinstance(value, list):
+                result[key] = self._value(sorted(cast("list[dict[str, Any]]", value), key=_manager))
             else:
                 result[key] = self._value(value)
         return result
@@ -121,6 +124,10 @@ class Normaliser:
 
     def _uid(self, uid: str) -> str:
         return uid if uid in self._sent else self._uids.setdefault(uid, f"<uid {len(self._uids) + 1}>")
+
+
+def _manager(entry: dict[str, Any]) -> list[str]:
+    return [str(entry.get(key) or "") for key in ("operation", "manager", "apiVersion", "subresource")]
 
 
 def _is_bookmark(fields: dict[str, Any]) -> bool:

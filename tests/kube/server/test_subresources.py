@@ -59,8 +59,9 @@ async def test_scale_of_a_deployment(bench: Bench) -> None:
         ({"kind": "Widget"}, errors.BadRequest),
         ({"metadata": {"name": "b"}}, errors.BadRequest),
         ({"spec": {"replicas": "x"}}, errors.BadRequest),
-        ({"spec": {"replicas": -1}}, errors.Invalid),
-        ({"metadata": {"uid": "other"}, "spec": {"replicas": 1}}, errors.Conflict),
+        ({"spec": {"replicas": 1}}, errors.BadRequest),
+        ({"metadata": {"name": "a"}, "spec": {"replicas": -1}}, errors.Invalid),
+        ({"metadata": {"name": "a", "uid": "other"}, "spec": {"replicas": 1}}, errors.Conflict),
     ],
 )
 async def test_bad_scales(bench: Bench, body: Any, error: type[Exception]) -> None:

@@ -247,7 +247,7 @@ def changed(
             # The same object is compared at once, an equal one field by field.
             obj["metadata"] = old["metadata"]
         obj = _tracked(served, old, obj, wanted, now, subresource)
-    if finish is None and managedfields.keep_times(old, obj) is old:
+    if finish is None and _is_unchanged(old, obj, subresource):
         return old
     is_custom = served.custom is not None
     causes = metadata.validate_update(
@@ -278,6 +278,11 @@ _NO_METADATA: Final[Object] = {}
 def _body(obj: Object) -> Object:
     """The object without what is in its metadata, which has rules that no schema can say."""
     return {**obj, "metadata": _NO_METADATA}
+
+
+def _is_unchanged(old: Object, obj: Object, subresource: str) -> bool:
+    """Whether the two differ in nothing but the times of their managers; those that a Scale gives back count."""
+    return obj == old if subresource == "scale" else managedfields.keep_times(old, obj) is old
 
 
 def _tracked(

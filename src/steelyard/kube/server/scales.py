@@ -22,7 +22,7 @@ def of(served: Served, obj: Object) -> Object:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {field: metadata[field] for field in _METADATA if field in metadata},
-        "spec": {"replicas": replicas} if replicas is not None else {},
+        "spec": {"replicas": replicas} if replicas else {},
         "status": status,
     }
 

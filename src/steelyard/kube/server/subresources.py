@@ -1,92 +1,171 @@
 """The scale subresource: one shape for how many replicas anything has.
 
-Reading makes a Scale (autoscaling/v1) from the object; writing one changes the object's replica count and goes the way
-of every update, so that validation, generation and managed fields are those of the object.
+Reading makes a Scale (autoscaling/v1) from the object; writing one is decided on the Scale (its type, its managers),
+then changes the object's replica count and goes the way of every update, so that validation and generation are those of
+the object.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from steelyard.kube import errors, objects
+from steelyard.kube import errors, fields, objects
 from steelyard.kube.builtin import tables
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
-from steelyard.kube.server import bodies, decoding, drafts, scales, writing
+from steelyard.kube.server import bodies, drafts, scales, writing
 from steelyard.kube.server import options as parameters
+from steelyard.kube.server.apply import apply, managedfields, scaling
+from steelyard.kube.server.apply.fieldset import FieldSet
 from steelyard.kube.server.call import Call, Reply
 from steelyard.kube.server.core import Core, shown, view
+from steelyard.kube.server.drafts import Draft
+from steelyard.kube.server.options import WriteOptions
 from steelyard.kube.server.patch import patching
 from steelyard.kube.server.patch.patching import Target
 from steelyard.kube.server.registry import Served
+from steelyard.kube.store.record import Record
 
-_SCALE: Final = Resource("autoscaling", "v1", "scales", "Scale")
-_SCALE_SCHEMA: Final = tables.schema("autoscaling", "v1", "Scale")
-_MAX_REPLICAS = 2**31 - 1
+_SCALE: Final = Served(
+    Resource("autoscaling", "v1", "scales", "Scale"),
+    tables.schema("autoscaling", "v1", "Scale"),
+    go_type="autoscaling/v1.Scale",
+)
+_UNSET: Final = -(1 << 31)
+"""What upstream puts into the Scale of a custom resource that has no replicas yet, to see whether a write sets them."""
 
 
 async def get_scale(core: Core, served: Served, call: Call) -> Reply:
     record = core.store.get(core.key(served.resource, call.namespace, call.name))
     if record is None:
         raise errors.not_found(served.group_resource, call.name)
-    return Reply(200, scales.of(served, (await shown(core, served, record)).object))
+    obj = (await shown(core, served, record)).object
+    if served.custom and objects.at(obj, *scales.paths(served).spec_replicas) is None:
+        raise errors.InternalError(
+            f"Internal error occurred: the spec replicas field {fields.quote(_path(served))} does not exist"
+        )
+    return Reply(200, scales.of(served, obj))
 
 
 async def update_scale(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.write_options(call.options, "UpdateOptions")
-    scale = decoding.read(_SCALE, call)
-    return await writing.retried(served, call, lambda: _set(core, served, call, scale, wanted))
+    bodies.read_object(call, _SCALE.resource.kind)
+
+    async def attempt() -> Reply:
+        draft = drafts.decode(_SCALE, call.body, wanted, call.payload)
+        writing.check_identity(served, draft.obj, call)
+        record = await _head(core, served, call)
+        scale = _tracked(_current(served, record), draft.obj, wanted, core.timestamp())
+        return await _set(core, served, call, record, Draft(scale, draft.warnings), wanted)
+
+    return await writing.retried(served, call, attempt)
 
 
 async def patch_scale(core: Core, served: Served, call: Call) -> Reply:
     bodies.settle_patch_type(call, mergeable=not served.custom)
     wanted = parameters.write_options(call.options, "PatchOptions", patch=call.patch_type)
-    target = Target(_SCALE, _SCALE_SCHEMA)
+    target = Target(_SCALE.resource, _SCALE.schema)
 
     async def attempt() -> Reply:
         if call.patch_type == "apply":
             bodies.read_applied(call)
-        record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
-        current = scales.of(served, record.object)
+        record = await _head(core, served, call)
+        current = _current(served, record)
         if call.patch_type == "apply":
-            spec = objects.mapping(objects.mapping(call.body).get("spec"))
-            return await _set(core, served, call, {**current, "spec": spec}, wanted)
-        patched = patching.apply(target, call, current, wanted)
-        try:
-            decoding.check(_SCALE, patched.document)
-        except decoding.Undecodable as error:
-            raise patched.refused(error.reason) from None
-        return await _set(core, served, call, patched.document, wanted)
+            merged = apply.apply(
+                _SCALE.schema,
+                current,
+                writing.applied(_SCALE, call.body),
+                blank=_SCALE.blank,
+                manager=wanted.manager,
+                force=wanted.force,
+                api_version=scaling.API_VERSION,
+                now=core.timestamp(),
+                subresource="scale",
+            )
+            draft = Draft(drafts.merged(_SCALE, merged))
+        else:
+            draft = drafts.decode_patched(_SCALE, patching.apply(target, call, current, wanted), wanted)
+            draft.obj = _tracked(current, draft.obj, wanted, core.timestamp())
+        writing.check_identity(served, draft.obj, call)
+        return await _set(core, served, call, record, draft, wanted)
 
     return await writing.retried(served, call, attempt)
 
 
-async def _set(core: Core, served: Served, call: Call, scale: Object, wanted: parameters.WriteOptions) -> Reply:
-    scales.paths(served)
-    metadata = objects.mapping(scale.get("metadata"))
-    if metadata.get("name") not in (None, "", call.name):
-        raise errors.BadRequest(
-            f"the name of the object ({metadata.get('name')}) does not match the name on the URL ({call.name})"
-        )
-    replicas = objects.at(scale, "spec", "replicas")
-    replicas = 0 if replicas is None else replicas
-    if not 0 <= replicas <= _MAX_REPLICAS:
-        cause = errors.Cause(
-            "spec.replicas",
-            "FieldValueInvalid",
-            f"Invalid value: {replicas}: must be greater than or equal to 0",
-        )
-        raise errors.invalid("autoscaling", "Scale", call.name, [cause])
-    record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
+async def _head(core: Core, served: Served, call: Call) -> Record:
+    """The object to scale; a built-in kind that is not there is missed by the name of its subresource."""
+    try:
+        return await shown(core, served, core.head(served.resource, call.namespace, call.name))
+    except errors.NotFound:
+        if served.custom:
+            raise
+        raise errors.not_found(_group_resource(served), call.name) from None
+
+
+def _group_resource(served: Served) -> str:
+    plural, dot, group = served.group_resource.partition(".")
+    return f"{plural}/scale{dot}{group}"
+
+
+def _path(served: Served) -> str:
+    return "." + ".".join(scales.paths(served).spec_replicas)
+
+
+def _current(served: Served, record: Record) -> Object:
+    """The Scale before the write, with its managers."""
+    obj = view(record, served)
+    scale = scales.of(served, obj)
+    if served.custom and objects.at(obj, *scales.paths(served).spec_replicas) is None:
+        scale["spec"] = {"replicas": _UNSET}
+    entries = scaling.to_scale(managedfields.stored(obj), FieldSet.of(scales.paths(served).spec_replicas))
+    return managedfields.with_managed(scale, entries)
+
+
+def _tracked(current: Object, scale: Object, wanted: WriteOptions, now: str) -> Object:
+    return apply.track_update(
+        _SCALE.schema,
+        current,
+        scale,
+        manager=wanted.manager,
+        api_version=scaling.API_VERSION,
+        now=now,
+        subresource="scale",
+    )
+
+
+async def _set(core: Core, served: Served, call: Call, record: Record, scale: Draft, wanted: WriteOptions) -> Reply:
+    replicas = objects.at(scale.obj, "spec", "replicas") or 0
+    _judge(served, call, record, scale.obj, replicas)
     obj = objects.copy(view(record, served))
-    own: Object = obj["metadata"]
-    own["resourceVersion"] = metadata.get("resourceVersion") or own["resourceVersion"]
-    own["uid"] = metadata.get("uid") or own["uid"]
+    own, given = objects.metadata(obj), objects.metadata(scale.obj)
+    own["resourceVersion"] = given.get("resourceVersion") or own["resourceVersion"]
+    own["uid"] = given.get("uid") or own["uid"]
     scales.put(served, obj, replicas)
-    draft = drafts.decode(served, obj, wanted)
+    entries = scaling.to_parent(
+        managedfields.stored(obj),
+        managedfields.stored(scale.obj),
+        FieldSet.of(scales.paths(served).spec_replicas),
+        served.resource.api_version,
+    )
+    draft = Draft(managedfields.with_managed(obj, entries), scale.warnings, is_tracked=True)
     as_update = Call(
         "update", call.group, call.version, call.plural, call.user, call.namespace, call.name, "scale", call.options
     )
     reply = await writing.replace(core, served, as_update, record, draft, wanted)
     result = reply.record.object if reply.record is not None else objects.mapping(reply.body)
     return Reply(200, scales.of(served, result), warnings=reply.warnings)
+
+
+def _judge(served: Served, call: Call, record: Record, scale: Object, replicas: int) -> None:
+    if served.custom:
+        if replicas == _UNSET:
+            raise errors.BadRequest(f"the spec replicas field {fields.quote(_path(served))} cannot be empty")
+        return
+    if replicas < 0:
+        cause = fields.invalid("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise errors.invalid("autoscaling", "Scale", call.name, [cause])
+    uid, current = objects.uid(scale), objects.uid(record.object)
+    if call.verb == "patch" and uid and uid != current:
+        message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
+        raise errors.conflict(_group_resource(served), call.name, message)

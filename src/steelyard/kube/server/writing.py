@@ -129,7 +129,7 @@ async def update(core: Core, served: Served, call: Call) -> Reply:
     async def attempt() -> Reply:
         draft = drafts.decode(served, call.body, wanted, call.payload)
         with warned(draft):
-            _check_identity(served, draft.obj, call)
+            check_identity(served, draft.obj, call)
             record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
             return await replace(core, served, call, record, draft, wanted)
 
@@ -147,7 +147,7 @@ async def patch(core: Core, served: Served, call: Call) -> Reply:
         record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
         draft = drafts.decode_patched(served, patching.apply(target, call, view(record, served), wanted), wanted)
         with warned(draft):
-            _check_identity(served, draft.obj, call)
+            check_identity(served, draft.obj, call)
             return await replace(core, served, call, record, draft, wanted)
 
     return await retried(served, call, attempt)
@@ -199,7 +199,7 @@ def _finish(core: Core, served: Served) -> drafts.Finish | None:
 
 async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -> Reply:
     bodies.read_applied(call)
-    applied = _applied(served, call.body)
+    configuration = applied(served, call.body)
     record = core.store.head(core.key(served.resource, call.namespace, call.name))
     record = await shown(core, served, record) if record is not None else None
     if record is None and call.subresource:
@@ -208,7 +208,7 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
     merged = apply.apply(
         served.schema,
         live,
-        applied,
+        configuration,
         blank=served.blank,
         manager=wanted.manager,
         force=wanted.force,
@@ -222,7 +222,7 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
     if record is None and metadata.get("uid"):
         message = f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
         raise errors.conflict(served.group_resource, call.name, message)
-    _check_identity(served, draft.obj, call)
+    check_identity(served, draft.obj, call)
     if record is None:
         # Upstream creates what is not there, whichever revision the applier believed it to have.
         metadata.pop("resourceVersion", None)
@@ -234,17 +234,17 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
     return await replace(core, served, call, record, draft, wanted)
 
 
-def _applied(served: Served, body: Any) -> Object:
+def applied(served: Served, body: Any) -> Object:
     """What was applied, as it was sent: it must say itself what it is, and means only what it mentions."""
     try:
-        applied = objects.copy(cast(Object, body))
+        configuration = objects.copy(cast(Object, body))
     except TypeError as error:
         raise errors.BadRequest(f"the object is not JSON: {error}") from None
-    api_version, kind = str(applied.get("apiVersion") or ""), str(applied.get("kind") or "")
+    api_version, kind = str(configuration.get("apiVersion") or ""), str(configuration.get("kind") or "")
     if (api_version, kind) != (served.resource.api_version, served.resource.kind):
         group_version = api_version if "/" in api_version else f"/{api_version}"
         raise errors.BadRequest(f"invalid object type: {group_version}, Kind={kind}")
-    return applied
+    return configuration
 
 
 def _repeated(call: Call, wanted: WriteOptions) -> tuple[str, ...]:
@@ -300,7 +300,7 @@ def _check_namespace(core: Core, served: Served, metadata: Object) -> None:
         )
 
 
-def _check_identity(served: Served, obj: Object, call: Call) -> None:
+def check_identity(served: Served, obj: Object, call: Call) -> None:
     metadata: Object = obj["metadata"]
     name = metadata.get("name")
     if not name:
