@@ -24,7 +24,8 @@ class Cause:
     message: str
 
     def to_json(self) -> Object:
-        cause: Object = {"reason": self.reason, "message": self.message}
+        cause: Object = {"reason": self.reason} if self.reason else {}
+        cause["message"] = self.message
         if self.field:
             cause["field"] = self.field
         return cause
@@ -90,12 +91,6 @@ class ApiError(Exception):
             status["details"] = details
         status["code"] = self.code
         return status
-
-
-class Unclassified(ApiError):
-    """A failure for which upstream knows no better answer than 500 without a reason, though a client caused it."""
-
-    code, reason = 500, ""
 
 
 class BadRequest(ApiError):
@@ -212,6 +207,10 @@ def from_status(status: Object, code: int = 0) -> ApiError:
 def not_found(group_resource: str, name: str) -> NotFound:
     kind, _, group = group_resource.partition(".")
     return NotFound(f'{group_resource} "{name}" not found', kind=kind, group=group, name=name)
+
+
+def internal(message: str) -> InternalError:
+    return InternalError(f"Internal error occurred: {message}", causes=[Cause("", "", message)])
 
 
 def already_exists(group_resource: str, name: str) -> AlreadyExists:

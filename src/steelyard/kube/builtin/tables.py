@@ -162,9 +162,10 @@ def _must_be_set(name: str, field: types.Field) -> bool:
 def _field_schema(field: types.Field, *, reported: bool) -> Schema:
     base = _base_schema(field.base, reported=reported)
     if field.repeated:
+        keyed = partial(_keyed, field.base, reported, field.list_map_keys)
         return Schema(
             "array",
-            items=base,
+            items=dataclasses.replace(base, reference=cache(keyed)) if field.list_map_keys else base,
             nullable=True,
             list_type=cast(ListType, field.list_type or "atomic"),
             list_map_keys=field.list_map_keys,
@@ -198,6 +199,21 @@ def _field_schema(field: types.Field, *, reported: bool) -> Schema:
 def _changed(name: str, reported: bool, changes: dict[str, Any]) -> Schema:
     """The type's schema with what the field that refers to it says differently."""
     return dataclasses.replace(type_schema(name, reported=reported), **changes)
+
+
+_ZERO: Final = {"string": "", "int32": 0, "int64": 0, "bool": False}
+
+
+def _keyed(name: str, reported: bool, keys: tuple[str, ...]) -> Schema:
+    """The schema of a list's items, whose keys have a default where Go writes the field always: its zero value."""
+    schema = type_schema(name, reported=reported)
+    fields = types.get(name).all_fields()
+    defaults = {
+        key: dataclasses.replace(schema.properties[key], default=_ZERO[fields[key].base])
+        for key in keys
+        if fields[key].always and not fields[key].pointer and schema.properties[key].default is MISSING
+    }
+    return dataclasses.replace(schema, properties={**schema.properties, **defaults}) if defaults else schema
 
 
 def _base_schema(base: str, *, reported: bool) -> Schema:

@@ -24,6 +24,7 @@ from steelyard.kube.server.apply.fieldset import FieldSet
 from steelyard.kube.server.call import Payload
 from steelyard.kube.server.core import ordered
 from steelyard.kube.server.options import WriteOptions
+from steelyard.kube.server.patch import conversion
 from steelyard.kube.server.patch.patching import Patched
 from steelyard.kube.server.registry import Served
 
@@ -110,16 +111,20 @@ def _decoded(
 
 
 def merged(served: Served, obj: Object) -> Object:
-    """A copy of what server-side apply made, as its kind is read. Raises BadRequest."""
+    """A copy of what server-side apply made, as its kind is read. Raises Unclassified."""
     copy = objects.copy(obj)
+    if not served.custom:
+        try:
+            copy = conversion.convert(served.go_type, copy)
+        except conversion.Inconvertible as error:
+            resource = served.resource
+            kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
+            where = f"{objects.namespace(copy)}/{objects.name(copy)}; {kind}"
+            raise errors.Unclassified(
+                f"failed to convert new object ({where}) to proper version: "
+                f"unable to convert unstructured object to {kind}: {error}"
+            ) from None
     meta: Object = copy.setdefault("metadata", {})
-    try:
-        if served.custom:
-            decoding.check_custom(served.resource, copy, lambda: decoding.text_of(copy, None))
-        else:
-            decoding.check(served.resource, copy)
-    except decoding.Undecodable as error:
-        raise decoding.refusal(served.resource, error, None) from None
     prune.prune(served.schema, copy)
     encoding.settle(served.go_type or types.OBJECT_META, copy if served.go_type else meta)
     return ordered(copy, served.resource.api_version, served.resource.kind, meta)

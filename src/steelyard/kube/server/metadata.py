@@ -96,9 +96,10 @@ def is_generated(meta: Object) -> bool:
 
 
 def fill_create(obj: Object, now: str, uid: str) -> None:
-    """Fills in what only the server may say about a new object; in place. Whatever the client said there is dropped."""
+    """Fills in what only the server may say about a new object; in place. Whatever the client said there is dropped,
+    but for the generation, which upstream leaves to the kinds that count theirs."""
     meta = cast(Object, obj.setdefault("metadata", {}))
-    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion", "generation"):
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
         meta.pop(key, None)
     meta["uid"] = uid
     meta["creationTimestamp"] = now

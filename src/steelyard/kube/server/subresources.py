@@ -41,9 +41,7 @@ async def get_scale(core: Core, served: Served, call: Call) -> Reply:
         raise errors.not_found(served.group_resource, call.name)
     obj = (await shown(core, served, record)).object
     if served.custom and objects.at(obj, *scales.paths(served).spec_replicas) is None:
-        raise errors.InternalError(
-            f"Internal error occurred: the spec replicas field {fields.quote(_path(served))} does not exist"
-        )
+        raise errors.internal(f"the spec replicas field {fields.quote(_path(served))} does not exist")
     return Reply(200, scales.of(served, obj))
 
 
@@ -94,11 +92,11 @@ async def patch_scale(core: Core, served: Served, call: Call) -> Reply:
 
 
 async def _head(core: Core, served: Served, call: Call) -> Record:
-    """The object to scale; a built-in kind that is not there is missed by the name of its subresource."""
+    """The object to scale; an update misses one of a built-in kind by the name of the subresource."""
     try:
         return await shown(core, served, core.head(served.resource, call.namespace, call.name))
     except errors.NotFound:
-        if served.custom:
+        if served.custom or call.verb == "patch":
             raise
         raise errors.not_found(_group_resource(served), call.name) from None
 

@@ -28,7 +28,6 @@ SPEC: Final = FieldSet.of(("spec",))
 ALL_BUT_STATUS: Final = FieldSet.of(("metadata",), ("spec",))
 
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
-_SET_BY_SERVER: Final = frozenset({"creationTimestamp", "generation", "selfLink"})
 _NEVER: Final = managedfields.NEVER_MANAGED.tree
 
 
@@ -153,9 +152,11 @@ def _released(managed: Managed, touched: Tree, removed: Tree) -> Managed:
     left: Managed = {}
     for identity, entry in managed.items():
         fields = fieldset.difference(fieldset.difference(entry.fields, touched), removed)
+        if not fields:
+            continue
         if fields is entry.fields:
             left[identity] = entry
-        elif fields:
+        else:
             left[identity] = replace(entry, fields=fields)
     return left
 
@@ -187,12 +188,8 @@ def _check(kind: Shape, applied: Object, api_version: str) -> None:
 
 
 def _configuration(applied: Object, ignored: Tree) -> Object:
-    """What of the applied object counts: not the fields that this endpoint resets, nor those that the server sets."""
-    config = {name: value for name, value in applied.items() if ignored.get("f:" + name) != LEAF}
-    metadata = objects.mapping(config.get("metadata"))
-    if not _SET_BY_SERVER.isdisjoint(metadata):
-        config["metadata"] = {name: value for name, value in metadata.items() if name not in _SET_BY_SERVER}
-    return config
+    """What of the applied object counts: not the fields that this endpoint resets."""
+    return {name: value for name, value in applied.items() if ignored.get("f:" + name) != LEAF}
 
 
 def _unmanaged(live: Object) -> Object:
