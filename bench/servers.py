@@ -20,7 +20,7 @@ from typing import Final
 
 from bench.client import Target
 from steelyard.kube.client.http import HttpClient
-from tests.conformance import upstream
+from tests.conformance import keys, upstream
 from tests.harness import PlatformProcess
 
 _READY_WITHIN: Final = 60.0
@@ -94,6 +94,7 @@ class Upstream(Server):
         self._etcd, self._apiserver = upstream.programs()[:2]
         self._client, self._peer, self._secure = upstream.free_ports(3)
         upstream.write_keys(folder, self._secure)
+        keys.write(folder)
         self.kubeconfig = folder / "kubeconfig"
         self._started: list[subprocess.Popen[bytes]] = []
 
@@ -101,7 +102,7 @@ class Upstream(Server):
         folder = self._folder
         self._run(self._etcd, upstream.etcd_flags(folder, self._client, self._peer))
         _await_port(self._client)
-        self._run(self._apiserver, upstream.apiserver_flags(folder, self._client, self._secure))
+        self._run(self._apiserver, upstream.apiserver_flags(folder, folder, self._client, self._secure))
 
     def _run(self, program: str, flags: Sequence[str]) -> None:
         with (self._folder / f"{Path(program).name}.log").open("wb") as log:

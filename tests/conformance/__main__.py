@@ -16,12 +16,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence as Many
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aiohttp
 
-from tests.conformance import compare, corpus, ours, randomised, rates, replay, upstream
+from tests.conformance import compare, corpus, hooks, keys, ours, randomised, rates, replay, upstream
 from tests.conformance.compare import Outcome
 from tests.conformance.corpus import Sequence
 from tests.conformance.replay import Server
@@ -60,12 +60,15 @@ class Pair:
 async def run(sequences: Many[Sequence], definitions: Many[Definition], seed: int, folder: Path) -> list[Outcome]:
     (folder / "upstream").mkdir()
     (folder / "ours").mkdir()
+    shared = folder / "shared"
+    keys.write(shared)
     async with (
-        upstream.running(folder / "upstream") as theirs,
-        ours.running(folder / "ours") as mine,
+        upstream.running(folder / "upstream", shared) as theirs,
+        ours.running(folder / "ours", shared) as mine,
+        hooks.serving() as variables,
         replay.session() as http,
     ):
-        pair = Pair(http, theirs, mine)
+        pair = Pair(http, replace(theirs, variables=variables), replace(mine, variables=variables))
         limit = asyncio.Semaphore(AT_ONCE)
 
         async def one(sequence: Sequence) -> Outcome:

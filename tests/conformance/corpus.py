@@ -6,12 +6,14 @@
     steps:
     - {do: POST $CM, body: {$: cm, metadata: {name: a}}, save: {rv: metadata.resourceVersion}}
     - {do: PATCH $CM/a, as: merge, body: {data: {k: v}}, by: jane}
+    - {do: GET $CM/a, cert: trusted}      # a client certificate of `keys.py` instead of a token
     - {do: GET $CM/a, until: {code: 404}}
     - {watch: w, path: $CM?watch=1}
     - {drain: w, events: 2}
 
-`$NAME` stands for a path or a saved value, `$: cm` in a body for the apiVersion and kind of a ConfigMap. Every
-sequence has a namespace of its own, `$NS`, which is there before it starts.
+`$NAME` stands for a path or a saved value, `$: cm` in a body for the apiVersion and kind of a ConfigMap,
+`$hook: /deny` for a webhook of `hooks.py`. Every sequence has a namespace of its own, `$NS`, which is there before it
+starts.
 """
 
 from __future__ import annotations
@@ -39,10 +41,19 @@ KINDS: Final = {
     "binding": ("rbac.authorization.k8s.io/v1", "RoleBinding"),
     "clusterrole": ("rbac.authorization.k8s.io/v1", "ClusterRole"),
     "clusterbinding": ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"),
+    "vwc": ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"),
+    "mwc": ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"),
     "delete": ("v1", "DeleteOptions"),
     "widget": (f"{GROUP}/v1", "Widget"),
     "gear": ("$GROUP/v1", "Gear"),
+    "gear2": ("$GROUP/v2", "Gear"),
     "ssar": ("authorization.k8s.io/v1", "SelfSubjectAccessReview"),
+    "sar": ("authorization.k8s.io/v1", "SubjectAccessReview"),
+    "lsar": ("authorization.k8s.io/v1", "LocalSubjectAccessReview"),
+    "ssrr": ("authorization.k8s.io/v1", "SelfSubjectRulesReview"),
+    "ssr": ("authentication.k8s.io/v1", "SelfSubjectReview"),
+    "tokenreview": ("authentication.k8s.io/v1", "TokenReview"),
+    "tokenrequest": ("authentication.k8s.io/v1", "TokenRequest"),
 }
 _PATHS: Final = {
     "CM": "/api/v1/namespaces/$NS/configmaps",
@@ -55,7 +66,13 @@ _PATHS: Final = {
     "CRDS": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "W": f"/apis/{GROUP}/v1/namespaces/$NS/widgets",
     "G": "/apis/$GROUP/v1/namespaces/$NS/gears",
+    "G2": "/apis/$GROUP/v2/namespaces/$NS/gears",
+    "VWC": "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+    "MWC": "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
     "RBAC": "/apis/rbac.authorization.k8s.io/v1",
+    "AUTHZ": "/apis/authorization.k8s.io/v1",
+    "SSR": "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+    "TR": "/apis/authentication.k8s.io/v1/tokenreviews",
 }
 _VARIABLE: Final = re.compile(r"\$(\{[A-Za-z0-9_]+\}|[A-Za-z][A-Za-z0-9_]*)")
 
@@ -96,7 +113,11 @@ def filled(value: Any, variables: Mapping[str, str]) -> Any:
         return [filled(each, variables) for each in cast("list[Any]", value)]
     if isinstance(value, dict):
         result: dict[str, Any] = {}
-        for key, each in cast("dict[str, Any]", value).items():
+        given = cast("dict[str, Any]", value)
+        if "$hook" in given:
+            path = given["$hook"]
+            given = _hook(path) | {key: each for key, each in given.items() if key != "$hook"}
+        for key, each in given.items():
             if key == "$":
                 api_version, kind = KINDS[each]
                 result["apiVersion"], result["kind"] = expand(api_version, variables), kind
@@ -104,6 +125,19 @@ def filled(value: Any, variables: Mapping[str, str]) -> Any:
                 result[expand(str(key), variables)] = filled(each, variables)
         return result
     return value
+
+
+def _hook(path: str) -> dict[str, Any]:
+    """A webhook that is asked about ConfigMaps of the sequence's namespace, and behaves as its path says."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}
+    return {
+        "name": "hook.example.com",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "$NS"}},
+        "clientConfig": {"url": f"$HOOK{path}", "caBundle": "$HOOKCA"},
+    }
 
 
 def bullets() -> list[str]:
@@ -133,19 +167,30 @@ def parse(text: str, bullet: str, source: str) -> Iterator[Sequence]:
         )
 
 
-def definition(sequence: Sequence) -> dict[str, Any]:
-    """The CRD of kind Gear that a sequence's `crd` describes: its `schema`, and anything else of a version."""
-    given = sequence.given()
+def definition(sequence: Sequence, given: Mapping[str, str]) -> dict[str, Any]:
+    """The CRD of kind Gear that a sequence's `crd` describes: its `schema`, and anything else of a version.
+
+    With `conversion: /path` there is a version v2 besides, and the webhook of that path converts; with `none` nobody.
+    """
     version = {"name": "v1", "served": True, "storage": True, **(sequence.crd or {})}
     schema = version.pop("schema", {"type": "object", "x-kubernetes-preserve-unknown-fields": True})
     version["schema"] = {"openAPIV3Schema": schema}
     scope = version.pop("scope", "Namespaced")
-    spec = {
+    conversion = version.pop("conversion", None)
+    spec: dict[str, Any] = {
         "group": given["GROUP"],
         "scope": scope,
         "names": {"kind": "Gear", "plural": "gears", "singular": "gear", "listKind": "GearList"},
         "versions": [version],
     }
+    if conversion is not None:
+        spec["versions"] = [version, {**version, "name": "v2", "storage": False}]
+    if conversion not in (None, "none"):
+        client = {"url": f"$HOOK{conversion}", "caBundle": "$HOOKCA"}
+        spec["conversion"] = {
+            "strategy": "Webhook",
+            "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": client},
+        }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",

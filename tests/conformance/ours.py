@@ -22,7 +22,7 @@ from steelyard.kube.server.authn import TokensAndCertificates, hash_token
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.tls import ServingTls
 from steelyard.kube.store.store import Store
-from tests.conformance import replay
+from tests.conformance import keys, replay
 from tests.conformance.replay import Server
 from tests.harness import ROOT
 
@@ -39,8 +39,13 @@ def known_tokens() -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: Path, wrap: Callable[[Backend], Backend] | None = None) -> AsyncGenerator[Server]:
-    """In this process. `wrap` is put between the API and its transport."""
+async def serving(
+    folder: Path, wrap: Callable[[Backend], Backend] | None = None, shared: Path | None = None
+) -> AsyncGenerator[Server]:
+    """In this process. `wrap` is put between the API and its transport; `shared` holds the keys of `keys.write`."""
+    if shared is None:
+        shared = folder / "keys"
+        keys.write(shared)
     now = datetime.datetime.now(datetime.UTC)
     authority = pki.new_authority("conformance", now=now)
     certificate = pki.issue_serving(authority, "ours", ["127.0.0.1", "localhost"], now=now)
@@ -51,17 +56,19 @@ async def serving(folder: Path, wrap: Callable[[Backend], Backend] | None = None
         try:
             await api.access.activate()
             api.access.know(TokensAndCertificates(users))
-            api.access.signer = tokens.Signer(pki.new_private_key)
+            api.access.signer = tokens.Signer((shared / keys.ACCOUNTS).read_bytes, keys.ISSUER)
+            api.access.address = keys.ADDRESS
             listener = await http.listen(
                 wrap(api) if wrap is not None else api,
                 "127.0.0.1",
                 0,
-                tls=ServingTls(certificate, authority.certificate),
+                tls=ServingTls(certificate, (shared / keys.AUTHORITY).read_bytes()),
                 authenticator=api.access,
                 authorizer=api.access.rbac,
             )
             try:
-                yield Server("ours", f"https://127.0.0.1:{listener.port}", known_tokens())
+                url = f"https://127.0.0.1:{listener.port}"
+                yield Server("ours", url, known_tokens(), keys.contexts(shared))
             finally:
                 await listener.close()
         finally:
@@ -71,12 +78,12 @@ async def serving(folder: Path, wrap: Callable[[Backend], Backend] | None = None
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path) -> AsyncGenerator[Server]:
+async def running(folder: Path, shared: Path) -> AsyncGenerator[Server]:
     """In a process of its own, which is ended whatever happens."""
     with (folder / "ours.log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "tests.conformance.ours", str(folder)),
+            *("-m", "tests.conformance.ours", str(folder), str(shared)),
             cwd=ROOT,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -87,7 +94,7 @@ async def running(folder: Path) -> AsyncGenerator[Server]:
         url = (await process.stdout.readline()).decode().strip()
         if not url:
             raise RuntimeError(f"our server did not start:\n{(folder / 'ours.log').read_text()[-4000:]}")
-        server = Server("ours", url, known_tokens())
+        server = Server("ours", url, known_tokens(), keys.contexts(shared))
         async with replay.session() as session:
             await replay.prepare(session, server)
         yield server
@@ -97,14 +104,14 @@ async def running(folder: Path) -> AsyncGenerator[Server]:
         await asyncio.wait_for(process.wait(), 20)
 
 
-async def _main(folder: Path) -> None:
+async def _main(folder: Path, shared: Path) -> None:
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
-    async with serving(folder) as server:
+    async with serving(folder, shared=shared) as server:
         print(server.url, flush=True)
         await ended.wait()
 
 
 if __name__ == "__main__":
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_main(Path(sys.argv[1])))
+        runner.run(_main(Path(sys.argv[1]), Path(sys.argv[2])))

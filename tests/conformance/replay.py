@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -41,11 +42,14 @@ class DidNotHappen(Exception):
 
 @dataclass(frozen=True)
 class Server:
-    """`tokens` by user; a user without one calls anonymously."""
+    """`tokens` by user; a user without one calls anonymously. `certificates` are what a client can show instead."""
 
     name: str
     url: str
     tokens: Mapping[str, str]
+    certificates: Mapping[str, ssl.SSLContext] = field(default_factory=dict[str, ssl.SSLContext])
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What sequences may name besides their own: where webhooks are."""
 
 
 @dataclass
@@ -113,12 +117,12 @@ async def prepare(http: aiohttp.ClientSession, server: Server) -> None:
 
 
 async def play(http: aiohttp.ClientSession, server: Server, sequence: Sequence) -> list[Exchange]:
-    variables = sequence.given()
+    variables = {**sequence.given(), **server.variables}
     player = _Player(http, server, variables)
     await player.must("POST", "/api/v1/namespaces", _namespace(variables["NS"]))
     if sequence.crd is not None:
         path = variables["G"] if sequence.crd.get("scope") != "Cluster" else f"/apis/{variables['GROUP']}/v1/gears"
-        await player.install(corpus.definition(sequence), path)
+        await player.install(corpus.definition(sequence, variables), path)
     try:
         return [await player.step(step) for step in sequence.steps]
     finally:
@@ -160,17 +164,19 @@ class _Player:
             data = corpus.expand(str(step["raw"]), self._variables).encode()
         elif body is not None:
             data = orjson.dumps(corpus.filled(body, self._variables))
-        return await self._send(str(step["do"]), method, path, data, self._headers(step, data))
+        shown = self._server.certificates[step["cert"]] if "cert" in step else None
+        return await self._send(str(step["do"]), method, path, data, self._headers(step, data), shown)
 
     def _headers(self, step: Mapping[str, Any], data: bytes | None) -> dict[str, str]:
         headers: dict[str, str] = {}
-        token = self._server.tokens.get(str(step.get("by", ADMIN)))
+        token = self._server.tokens.get(str(step.get("by", "" if "cert" in step else ADMIN)))
         if token:
             headers["Authorization"] = f"Bearer {token}"
         if data is not None:
             headers["Content-Type"] = MEDIA[step.get("as", "json")]
         headers["Accept"] = FORMS[step["form"]] if "form" in step else "application/json"
-        return headers | cast("dict[str, str]", step.get("headers") or {})
+        given = cast("dict[str, str]", corpus.filled(step.get("headers") or {}, self._variables))
+        return headers | given
 
     async def _until(self, step: Mapping[str, Any]) -> Exchange:
         until = cast("dict[str, Any]", step["until"])
@@ -193,10 +199,23 @@ class _Player:
         self._watches[step["watch"]] = Watch(response)
         return Exchange(label, response.status, _media(response), response.headers.getall("Warning", []))
 
-    async def _send(self, label: str, method: str, path: str, data: bytes | None, headers: dict[str, str]) -> Exchange:
+    async def _send(
+        self,
+        label: str,
+        method: str,
+        path: str,
+        data: bytes | None,
+        headers: dict[str, str],
+        shown: ssl.SSLContext | None = None,
+    ) -> Exchange:
         skipped = () if "Content-Type" in headers else ("Content-Type",)
         async with self._http.request(
-            method, self._server.url + path, data=data, headers=headers, skip_auto_headers=skipped
+            method,
+            self._server.url + path,
+            data=data,
+            headers=headers,
+            skip_auto_headers=skipped,
+            ssl=shown if shown is not None else False,
         ) as response:
             return await _exchange(label, response)
 
@@ -234,6 +253,10 @@ def _media(response: aiohttp.ClientResponse) -> str:
 
 def _holds(exchange: Exchange, until: Mapping[str, Any]) -> bool:
     if "code" in until and exchange.code != until["code"]:
+        return False
+    if "warnings" in until and len(exchange.warnings) != until["warnings"]:
+        return False
+    if "has" in until and until["has"] not in str(exchange.body):
         return False
     return "at" not in until or at(exchange.body, str(until["at"])) == until.get("is")
 

@@ -20,7 +20,7 @@ from typing import Final
 import aiohttp
 
 from steelyard.kube import pki
-from tests.conformance import replay
+from tests.conformance import keys, replay
 from tests.conformance.ours import TOKENS, known_tokens
 from tests.conformance.replay import Server
 from tests.harness import built
@@ -48,15 +48,15 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path) -> AsyncGenerator[Server]:
+async def running(folder: Path, shared: Path) -> AsyncGenerator[Server]:
     etcd, apiserver, controllers = programs()
     client, peer, secure, unused = free_ports(4)
     write_keys(folder, secure)
     with contextlib.ExitStack() as stack:
         stack.enter_context(started(folder, etcd, [*etcd_flags(folder, client, peer), "--unsafe-no-fsync"]))
         limits = ("--max-requests-inflight=2000", "--max-mutating-requests-inflight=1000")
-        stack.enter_context(started(folder, apiserver, [*apiserver_flags(folder, client, secure), *limits]))
-        server = Server("upstream", f"https://127.0.0.1:{secure}", known_tokens())
+        stack.enter_context(started(folder, apiserver, [*apiserver_flags(folder, shared, client, secure), *limits]))
+        server = Server("upstream", f"https://127.0.0.1:{secure}", known_tokens(), keys.contexts(shared))
         async with replay.session() as http:
             await _ready(http, server, folder)
             await replay.prepare(http, server)
@@ -85,12 +85,9 @@ def write_keys(folder: Path, port: int) -> None:
     now = datetime.datetime.now(datetime.UTC)
     authority = pki.new_authority("conformance", now=now)
     serving = pki.issue_serving(authority, "kube-apiserver", ["127.0.0.1", "localhost"], now=now)
-    accounts = pki.new_private_key()
     (folder / "ca.crt").write_bytes(authority.certificate)
     (folder / "server.crt").write_bytes(serving.certificate)
     (folder / "server.key").write_bytes(serving.key)
-    (folder / "accounts.key").write_bytes(accounts)
-    (folder / "accounts.pub").write_bytes(pki.public_key_of(accounts))
     lines = [
         f'{token},{user},{user},"{",".join(groups)}"' if groups else f"{token},{user},{user}"
         for user, (token, groups) in TOKENS.items()
@@ -123,7 +120,7 @@ def etcd_flags(folder: Path, client: int, peer: int) -> list[str]:
     ]
 
 
-def apiserver_flags(folder: Path, etcd: int, port: int) -> list[str]:
+def apiserver_flags(folder: Path, shared: Path, etcd: int, port: int) -> list[str]:
     return [
         f"--etcd-servers=http://127.0.0.1:{etcd}",
         "--bind-address=127.0.0.1",
@@ -131,12 +128,13 @@ def apiserver_flags(folder: Path, etcd: int, port: int) -> list[str]:
         f"--secure-port={port}",
         f"--tls-cert-file={folder / 'server.crt'}",
         f"--tls-private-key-file={folder / 'server.key'}",
-        f"--client-ca-file={folder / 'ca.crt'}",
+        f"--client-ca-file={shared / keys.AUTHORITY}",
         f"--token-auth-file={folder / 'tokens.csv'}",
         "--authorization-mode=RBAC",
-        "--service-account-issuer=https://kubernetes.default.svc",
-        f"--service-account-key-file={folder / 'accounts.pub'}",
-        f"--service-account-signing-key-file={folder / 'accounts.key'}",
+        f"--service-account-issuer={keys.ISSUER}",
+        f"--service-account-jwks-uri={keys.ADDRESS}/openid/v1/jwks",
+        f"--service-account-key-file={shared / 'accounts.pub'}",
+        f"--service-account-signing-key-file={shared / keys.ACCOUNTS}",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--disable-admission-plugins=ServiceAccount",
         "--endpoint-reconciler-type=none",

@@ -121,6 +121,12 @@ class NotAcceptable(ApiError):
     code, reason = 406, "NotAcceptable"
 
 
+class NoSuchForm(NotAcceptable):
+    """The same for a document that comes in one form only."""
+
+    has_details = True
+
+
 class AlreadyExists(ApiError):
     code, reason = 409, "AlreadyExists"
 
@@ -166,6 +172,10 @@ class Unclassified(ApiError):
     here, the answer is the same."""
 
     code, reason = 500, ""
+
+
+class PlainInternalError(InternalError):
+    """What upstream gives up on before it knows what is asked for: over HTTP the answer is plain text."""
 
 
 class ServiceUnavailable(ApiError):

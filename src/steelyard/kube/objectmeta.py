@@ -107,7 +107,7 @@ def validate_values(meta: Object, path: str = "metadata", *, whole: bool = True)
     if labels := objects.mapping(meta.get("labels")):
         found += validate_labels(labels, f"{path}.labels")
     if annotations := objects.mapping(meta.get("annotations")):
-        found += _validate_annotations(annotations, f"{path}.annotations")
+        found += validate_annotations(annotations, f"{path}.annotations")
     if owners := objects.sequence(meta.get("ownerReferences")):
         found += _validate_owners(owners, f"{path}.ownerReferences")
     if whole and (finalizers := objects.sequence(meta.get("finalizers"))):
@@ -125,7 +125,7 @@ def validate_labels(labels: Object, path: str) -> list[Cause]:
     return found
 
 
-def _validate_annotations(annotations: Object, path: str) -> list[Cause]:
+def validate_annotations(annotations: Object, path: str) -> list[Cause]:
     found: list[Cause] = []
     size = 0
     for key, value in annotations.items():

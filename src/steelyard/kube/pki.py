@@ -19,6 +19,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 CA_LIFETIME = datetime.timedelta(days=3650)
 LEAF_LIFETIME = datetime.timedelta(days=365)
 _CLOCK_SKEW = datetime.timedelta(minutes=5)
+_UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
+"""Where Kubernetes looks for the UID of a user in the subject of a certificate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +84,28 @@ def issue_client(
     return _issue(authority, _name(user, groups), [ExtendedKeyUsageOID.CLIENT_AUTH], [], now=now, lifetime=lifetime)
 
 
-def subject_of(certificate: bytes) -> tuple[str, tuple[str, ...]]:
-    """Common name and organisations of a DER certificate."""
-    subject = x509.load_der_x509_certificate(certificate).subject
-    common_names = [str(value.value) for value in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    organisations = [str(value.value) for value in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
-    return (common_names[0] if common_names else ""), tuple(organisations)
+@dataclass(frozen=True, slots=True)
+class Subject:
+    common_name: str
+    organisations: tuple[str, ...]
+    uids: tuple[str, ...]
+    expires: float
+    """Unix time."""
+
+
+def subject_of(certificate: bytes) -> Subject:
+    """Whom a DER certificate names, as Go reads it: of several common names the last one counts."""
+    loaded = x509.load_der_x509_certificate(certificate)
+
+    def all_of(oid: x509.ObjectIdentifier) -> tuple[str, ...]:
+        return tuple(str(value.value) for value in loaded.subject.get_attributes_for_oid(oid))
+
+    return Subject(
+        (all_of(NameOID.COMMON_NAME) or ("",))[-1],
+        all_of(NameOID.ORGANIZATION_NAME),
+        all_of(_UID),
+        loaded.not_valid_after_utc.timestamp(),
+    )
 
 
 def expiry_of(certificate: bytes) -> datetime.datetime:

@@ -94,7 +94,11 @@ CASES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 def test_an_object_is_brought_into_the_form_that_go_writes(
     name: str, given: dict[str, Any], expected: dict[str, Any]
 ) -> None:
-    assert settled(name, given) == expected
+    assert encoding.stored(name, settled(name, given)) == expected
+
+
+def test_a_given_empty_list_is_kept_until_the_object_is_stored() -> None:
+    assert settled("rbac/v1.ClusterRole", {"metadata": {}, "rules": []})["rules"] == []
 
 
 @pytest.mark.parametrize(("name", "given", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])

@@ -96,9 +96,9 @@ class Site:
         ) as response:
             return Response(response.status, response.headers, await response.read())
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def connect(self, certificate: KeyPair | None = None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection on which a test writes bytes as it pleases."""
-        return await asyncio.open_connection("127.0.0.1", self.listener.port, ssl=client_context())
+        return await asyncio.open_connection("127.0.0.1", self.listener.port, ssl=client_context(certificate))
 
 
 @contextlib.asynccontextmanager

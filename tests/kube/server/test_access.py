@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+import hashlib
 import ssl
 
 import pytest
@@ -30,13 +31,16 @@ def test_a_certificate_names_user_and_groups() -> None:
     authority = pki.new_authority("ca", now=NOW)
     pair = pki.issue_client(authority, "jane", ["team", "other"], now=NOW)
     der = ssl.PEM_cert_to_DER_cert(pair.certificate.decode())
-    user = TokensAndCertificates().certificate(der)
+    user, expires = TokensAndCertificates().certificate(der)
+    assert user is not None
     assert user.name == "jane"
     assert set(user.groups) == {"team", "other", AUTHENTICATED}
+    assert user.extra[authn.CREDENTIAL_ID] == (f"X509SHA256={hashlib.sha256(der).hexdigest()}",)
+    assert expires == (NOW + pki.LEAF_LIFETIME).timestamp()
 
 
-def test_a_certificate_without_a_name_is_refused() -> None:
-    subject = x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, SYSTEM_MASTERS)])
+def certified(*attributes: tuple[x509.ObjectIdentifier, str]) -> bytes:
+    subject = x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes])
     key = ec.generate_private_key(ec.SECP256R1())
     certificate = (
         x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
@@ -44,15 +48,37 @@ def test_a_certificate_without_a_name_is_refused() -> None:
         .not_valid_after(NOW + datetime.timedelta(days=1))
         .sign(key, hashes.SHA256())
     )
+    return certificate.public_bytes(serialization.Encoding.DER)
+
+
+def test_a_certificate_without_a_name_is_nobodys() -> None:
+    der = certified((x509.NameOID.ORGANIZATION_NAME, SYSTEM_MASTERS))
+    assert TokensAndCertificates().certificate(der)[0] is None
+
+
+def test_a_certificate_may_hold_one_uid() -> None:
+    name, uid = (x509.NameOID.COMMON_NAME, "jane"), x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
+    user, _ = TokensAndCertificates().certificate(certified(name, (uid, "1234")))
+    assert user is not None
+    assert user.uid == "1234"
     with pytest.raises(errors.Unauthorized):
-        TokensAndCertificates().certificate(certificate.public_bytes(serialization.Encoding.DER))
+        TokensAndCertificates().certificate(certified(name, (uid, "1234"), (uid, "5678")))
 
 
 @pytest.mark.parametrize(
     ("header", "token"),
-    [("Bearer abc", "abc"), ("bearer  abc ", "abc"), ("Basic abc", ""), ("Bearer", ""), ("Bearer ", ""), ("", "")],
+    [
+        ("Bearer abc", "abc"),
+        (" bearer abc ", "abc"),
+        ("Bearer abc def", "abc"),
+        ("Bearer  abc", ""),
+        ("Basic abc", None),
+        ("Bearer", None),
+        ("Bearer ", None),
+        ("", None),
+    ],
 )
-def test_the_token_is_taken_from_the_header(header: str, token: str) -> None:
+def test_the_token_is_taken_from_the_header(header: str, token: str | None) -> None:
     assert authn.bearer_token(header) == token
 
 

@@ -219,7 +219,7 @@ def acting(bench: Bench, caller: User, /, **headers: str | list[str]) -> User:
         for name, values in headers.items()
         for value in ([values] if isinstance(values, str) else values)
     ]
-    return impersonation.acting_user(bench.api.access.rbac, caller, listed)
+    return impersonation.acting_user(bench.api.access.rbac, caller, listed, "/api")
 
 
 async def test_who_one_becomes(bench: Bench) -> None:
@@ -231,7 +231,7 @@ async def test_who_one_becomes(bench: Bench) -> None:
     assert acting(bench, ADMIN, user=ROBOT) == User(ROBOT, GROUPS)
     everything = acting(bench, ADMIN, user="joe", uid="7", extra_Scopes=["x", "y"])
     assert everything == User("joe", (AUTHENTICATED,), "7", {"scopes": ("x", "y")})
-    with pytest.raises(errors.BadRequest, match="without impersonating a user"):
+    with pytest.raises(errors.PlainInternalError, match="without impersonating a user"):
         acting(bench, ADMIN, group="a")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from steelyard.kube.server.access.policy import GROUP
 from steelyard.kube.server.authz import Attributes
 from steelyard.kube.server.call import AUTHENTICATED, Call, User, Verb
 from steelyard.kube.store.store import Store
-from tests.kube.server.bench import WIDGETS, Bench, make, widget
+from tests.kube.server.bench import WIDGETS, Bench, eventually, make, widget
 
 ROLES = Resource(GROUP, "v1", "roles", "Role")
 CLUSTER_ROLES = Resource(GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False)
@@ -110,7 +111,8 @@ async def test_subresources_are_granted_by_themselves(
 
 
 async def test_a_rule_for_single_objects(bench: Bench) -> None:
-    await grant(bench, rule("get list watch deletecollection", "secrets", names=["mine"]), namespace="default")
+    everything = rule("get list watch deletecollection", "secrets", names=["mine"])
+    await grant(bench, everything, namespace="default")
     assert may(bench, "get", "secrets", name="mine")
     assert not may(bench, "get", "secrets", name="other")
     assert not may(bench, "list", "secrets")
@@ -119,11 +121,13 @@ async def test_a_rule_for_single_objects(bench: Bench) -> None:
     def listed(verb: Verb, selector: str) -> Call:
         return Call(verb, "", "v1", "secrets", JANE, "default", options={"fieldSelector": selector})
 
-    for verb in ("list", "watch", "deletecollection"):
+    for verb in ("list", "watch"):
         authz.authorize_call(authorizer, listed(verb, "metadata.name=mine"))
         for selector in ("metadata.name=other", "metadata.name!=mine", "type=mine", "metadata.name", ""):
             with pytest.raises(errors.Forbidden):
                 authz.authorize_call(authorizer, listed(verb, selector))
+    with pytest.raises(errors.Forbidden):
+        authz.authorize_call(authorizer, listed("deletecollection", "metadata.name=mine"))
 
 
 async def test_paths_with_and_without_a_star(bench: Bench) -> None:
@@ -320,3 +324,31 @@ async def test_a_right_in_a_namespace_does_not_reach_what_lives_in_none(bench: B
     for verb in verbs:
         with pytest.raises(errors.NotFound, match="could not find the requested resource"):
             await bench.api.call(Call(verb, "", "v1", "secrets", JANE, "", "n", body={}))
+
+
+async def test_an_empty_list_of_rules_is_its_writers_and_shown_as_null(bench: Bench) -> None:
+    written = await bench.create(CLUSTER_ROLES, role("empty"), namespace="", fieldManager="me")
+    assert written["rules"] is None
+    assert [entry["fieldsV1"] for entry in written["metadata"]["managedFields"]] == [{"f:rules": {}}]
+
+
+async def test_rules_that_nobody_aggregated_stay_until_something_is(bench: Bench) -> None:
+    selectors = {"clusterRoleSelectors": [{"matchLabels": {"to": "all"}}]}
+    own = role("all", rule("get", "nodes"))
+    await bench.create(CLUSTER_ROLES, {**own, "aggregationRule": selectors}, namespace="")
+    await bench.create(CLUSTER_ROLES, role("other"), namespace="")
+    assert (await bench.get(CLUSTER_ROLES, "all", namespace=""))["rules"] == own["rules"]
+    await bench.create(CLUSTER_ROLES, role("part", rule("get", "pods"), labels={"to": "all"}), namespace="")
+
+    async def rules_of_all() -> Any:
+        return (await bench.get(CLUSTER_ROLES, "all", namespace=""))["rules"]
+
+    async def has_gathered() -> bool:
+        return await rules_of_all() == [rule("get", "pods")]
+
+    async def has_none() -> bool:
+        return await rules_of_all() is None
+
+    await eventually(has_gathered)
+    await bench.delete(CLUSTER_ROLES, "part", namespace="")
+    await eventually(has_none)

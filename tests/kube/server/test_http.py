@@ -237,12 +237,20 @@ class TestWhoCalls:
         assert answer.code == 403
         assert 'User "joe"' in answer.json()["message"]
 
-    async def test_a_certificate_of_another_authority_or_time_does_not_connect(self, site: Site) -> None:
-        stranger = pki.new_authority("stranger", now=serving.NOW)
-        foreign = pki.issue_client(stranger, "root", [SYSTEM_MASTERS], now=serving.NOW)
-        for certificate in (foreign, serving.expired_client()):
-            with pytest.raises((aiohttp.ClientError, ConnectionError)):
-                await site.request("GET", CONFIG_MAPS, token=None, certificate=certificate)
+    async def test_a_space_before_the_token_is_told_of(self, site: Site) -> None:
+        answer = await site.request("GET", CONFIG_MAPS, headers={"Authorization": "Bearer  x"})
+        assert answer.code == 403
+        assert answer.headers["Warning"] == (
+            '299 - "the provided Authorization header contains extra space before the bearer token, and is ignored"'
+        )
+
+    async def test_impersonating_nobody_is_refused_before_anything_else(self, site: Site) -> None:
+        answer = await site.request("GET", f"{CONFIG_MAPS}?limit=1", headers={"Impersonate-Group": "a"})
+        assert (answer.code, answer.headers["Content-Type"]) == (500, "text/plain; charset=utf-8")
+        assert answer.body.decode() == (
+            f'Internal Server Error: "{CONFIG_MAPS}?limit=1": requested [{{Group  a    }}] without impersonating a '
+            "user\n"
+        )
 
 
 class TestPathsThatAreNoResources:

@@ -40,14 +40,17 @@ _MICRO_TIME_LENGTH: Final = len("2006-01-02T15:04:05.000000Z")
 class Struct:
     """One type. `settle` brings a value of it into form, in place."""
 
-    __slots__ = ("_always", "_name", "_plan")
+    __slots__ = ("_always", "_lists", "_name", "_plan")
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._plan: dict[str, tuple[int, Any, Make]] | None = None
         self._always: tuple[tuple[str, Make], ...] = ()
+        self._lists: frozenset[str] = frozenset()
+        """Which are written also when they are empty."""
 
-    def settle(self, value: Object) -> None:
+    def settle(self, value: Object, *, is_whole: bool = False) -> None:
+        """A whole object keeps the empty lists that a client has given, until `stored`: the client manages them."""
         plan = self._plan if self._plan is not None else self._make()
         dropped: list[str] = []
         for name, item in value.items():
@@ -66,7 +69,8 @@ class Struct:
                 value[name] = child(item)
             elif kind != _KEEP:
                 if not item:
-                    dropped.append(name)
+                    if not is_whole or name not in self._lists:
+                        dropped.append(name)
                 else:
                     _settle_all(kind, child, zero, item)
         for name in dropped:
@@ -74,6 +78,12 @@ class Struct:
         for name, make in self._always:
             if name not in value:
                 value[name] = make()
+
+    def stored(self, value: Object) -> Object:
+        for name in self._lists:
+            if value.get(name) == []:
+                value = {**value, name: None}
+        return value
 
     def zero(self) -> Object:
         value: Object = {}
@@ -84,13 +94,17 @@ class Struct:
         keeps_empty = self._name.startswith(_STORED_AS_JSON)
         plan: dict[str, tuple[int, Any, Make]] = {}
         always: list[tuple[str, Make]] = []
+        lists: set[str] = set()
         for name, field in types.get(self._name).all_fields().items():
             if name == "managedFields" and self._name == types.OBJECT_META:
                 continue  # an empty list is a request there: to forget all managers
             plan[name] = (_kind(field, keeps_empty=keeps_empty), _child(field), _zero(field.base))
             if (make := _when_absent(field)) is not None:
                 always.append((name, make))
+            if field.repeated and field.always and not keeps_empty:
+                lists.add(name)
         self._always = tuple(always)
+        self._lists = frozenset(lists)
         self._plan = plan
         return plan
 
@@ -162,7 +176,12 @@ def struct(name: str) -> Struct:
 
 def settle(name: str, obj: Object) -> None:
     """Brings an object of the named type into form, in place. Its values must have the types that Go can read."""
-    struct(name).settle(obj)
+    struct(name).settle(obj, is_whole=True)
+
+
+def stored(name: str, obj: Object) -> Object:
+    """What is left of a settled object once it has been stored: protobuf does not tell an empty list from none."""
+    return struct(name).stored(obj)
 
 
 @cache

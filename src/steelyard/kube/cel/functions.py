@@ -80,6 +80,8 @@ def _type(text: str) -> Type:
     if not parameters:
         if len(base) == 1 and base.isupper():
             return Type("param", name=base)
+        if base == "authorizer":
+            return types.AUTHORIZER
         return types.SIMPLE.get(base) or types.OPAQUE[base]
     return Type(base, parameters)
 

@@ -68,8 +68,17 @@ OPAQUE: Final = {
         ("quantity", "kubernetes.Quantity"),
         ("semver", "kubernetes.Semver"),
         ("format", "kubernetes.NamedFormat"),
+        ("pathcheck", "kubernetes.authorization.PathCheck"),
+        ("groupcheck", "kubernetes.authorization.GroupCheck"),
+        ("resourcecheck", "kubernetes.authorization.ResourceCheck"),
+        ("decision", "kubernetes.authorization.Decision"),
     )
 }
+AUTHORIZER: Final = Type(
+    "object",
+    name="kubernetes.authorization.Authorizer",
+    fields={"requestResource": Field("requestResource", OPAQUE["resourcecheck"])},
+)
 
 
 def list_of(element: Type) -> Type:

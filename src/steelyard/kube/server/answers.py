@@ -50,6 +50,8 @@ def of_error(error: Exception) -> Answer:
     """One that is no ApiError is answered as an internal error; logging it is the caller's business."""
     if isinstance(error, errors.NoSuchPath):
         return text(404, "404 page not found\n")
+    if isinstance(error, errors.PlainInternalError):
+        return text(500, error.message)
     status = errors.of(error)
     headers: list[tuple[bytes, bytes]] = []
     if isinstance(error, errors.ApiError) and error.retry_after:
@@ -59,6 +61,10 @@ def of_error(error: Exception) -> Answer:
     if isinstance(error, errors.ApiError) and error.warnings:
         headers += _warnings(error.warnings)
     return Answer(int(status["code"]), orjson.dumps(status), headers=tuple(headers))
+
+
+def with_warnings(answer: Answer, warnings: tuple[str, ...]) -> Answer:
+    return answer._replace(headers=(*_warnings(warnings), *answer.headers))
 
 
 def text(code: int, content: str) -> Answer:

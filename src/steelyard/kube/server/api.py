@@ -44,6 +44,7 @@ class Api:
         self.name = name
         self._core = core
         self.access = Access(core)
+        core.authorizer = self.access.rbac
         """Whom the server knows and what they may do; transports ask it before they call."""
         core.guard = self.access.check_write
         self._definitions = Definitions(core)
@@ -128,6 +129,8 @@ class Api:
             return await self._subresource(served, call)
         _check_verb(served, call)
         if served.is_review:
+            if bool(call.namespace) != served.resource.namespaced:
+                raise _not_served(call)
             return reviews.answer(served, call, self.access, core.timestamp())
         match verb:
             case "list":
@@ -151,6 +154,8 @@ class Api:
         if subresource is None and served.custom:
             raise errors.not_found(served.group_resource, call.name)
         if subresource is None:
+            if served.custom:
+                raise errors.not_found(served.group_resource, call.name)
             raise errors.NotFound("the server could not find the requested resource")
         if call.verb not in subresource.verbs:
             raise _not_allowed(served, call.verb)
@@ -185,7 +190,9 @@ class Api:
     def document(self, path: str, accept: str) -> discovery.Document | openapi.Document | None:
         """Discovery and OpenAPI; None for a path that is neither."""
         return (
-            self.discovery.document(path, accept) or self._openapi.document(path, accept) or self.access.document(path)
+            self.discovery.document(path, accept)
+            or self._openapi.document(path, accept)
+            or self.access.document(path, accept)
         )
 
     async def close(self) -> None:

@@ -167,10 +167,17 @@ class Application:
         user = request.exchange.connection.certificate_user()
         if user is None:
             token = authn.bearer_token(request.header(b"authorization"))
-            user = self._authenticator.token(token) if token else authn.ANONYMOUS
+            if token == "":
+                request.warnings = (authn.EXTRA_SPACE,)
+            if token:
+                user = self._authenticator.token(token)
+            elif request.exchange.connection.is_refused:
+                raise authn.unauthorized()
+            else:
+                user = authn.ANONYMOUS
         request.authenticated = user
         if request.impersonates:
-            user = impersonation.acting_user(self._authorizer, user, request.headers)
+            user = impersonation.acting_user(self._authorizer, user, request.headers, request.uri)
         return user
 
     async def _path(self, request: Request, user: User, options: dict[str, str]) -> Answer:
@@ -210,7 +217,7 @@ class Request:
 
     __slots__ = (
         "_headers", "acting", "authenticated", "decision", "exchange", "headers", "method", "path", "query_string",
-        "received", "route",
+        "received", "route", "warnings",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange) -> None:
@@ -225,10 +232,16 @@ class Request:
         """Whose rights count: the same, unless somebody else is impersonated."""
         self.route: Route | None = None
         self.decision = ""
+        self.warnings: tuple[str, ...] = ()
+        """About the request itself, whatever comes of it."""
         self.headers = exchange.headers
         self._headers = dict(exchange.headers)
         if len(self._headers) < len(exchange.headers):
             self._headers = _joined(exchange.headers)
+
+    @property
+    def uri(self) -> str:
+        return f"{self.path}?{self.query_string.decode('latin-1')}" if self.query_string else self.path
 
     @property
     def impersonates(self) -> bool:
@@ -268,6 +281,8 @@ class Request:
         )
 
     async def answer(self, answer: Answer) -> None:
+        if self.warnings:
+            answer = answers.with_warnings(answer, self.warnings)
         answer = await answers.compressed(answer, self.header(b"accept-encoding"))
         await self.exchange.respond(answer.code, answer.head(), answer.body)
 

@@ -72,7 +72,7 @@ def require(authorizer: Authorizer, asked: Attributes) -> None:
         raise forbidden(asked, decision.reason)
 
 
-_SELECTING: Final = frozenset(("list", "watch", "deletecollection"))
+_SELECTING: Final = frozenset(("list", "watch"))
 
 
 def _selected_name(selector: str) -> str:

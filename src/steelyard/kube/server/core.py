@@ -20,6 +20,7 @@ from steelyard.kube.server import keys
 from steelyard.kube.server.admission import conversion
 from steelyard.kube.server.admission.calling import Caller
 from steelyard.kube.server.admission.configurations import Configurations
+from steelyard.kube.server.authz import Attributes, Authorizer, Decision
 from steelyard.kube.server.call import Call
 from steelyard.kube.server.registry import Registry, Served
 from steelyard.kube.store.errors import Corrupt, Mismatch, StoreError, StoreFailed
@@ -37,8 +38,18 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
 
+class _Refusal:
+    """Stands for the authorizer of a server that has none yet."""
+
+    def decide(self, asked: Attributes) -> Decision:
+        del asked
+        return Decision(False)
+
+
 class Core:
-    __slots__ = ("_namespaces", "caller", "guard", "now", "registry", "space", "store", "streams", "webhooks")
+    __slots__ = (
+        "_namespaces", "authorizer", "caller", "guard", "now", "registry", "space", "store", "streams", "webhooks",
+    )  # fmt: skip
 
     def __init__(self, store: Store, space: str, registry: Registry, now: Callable[[], datetime]) -> None:
         self.store = store
@@ -49,6 +60,8 @@ class Core:
         """The open watches, which end with the server."""
         self.guard: Guard = _no_guard
         """What a write needs beyond its own verb; it raises Forbidden."""
+        self.authorizer: Authorizer = _Refusal()
+        """Who may do what, for those who are asked about it."""
         self.webhooks = Configurations(store, space, registry)
         self.caller = Caller(store, space)
         self._namespaces = keys.collection(space, "", NAMESPACES.plural)

@@ -327,6 +327,7 @@ def _conversion(conversion: Object) -> Iterable[Cause]:
         yield fields.required(place, "required when strategy is set to Webhook")
     else:
         yield from endpoint.validate(objects.mapping(client), place)
+        yield from endpoint.validate_authority(objects.mapping(client), place)
     yield from _review_versions(versions, "spec.conversion.conversionReviewVersions")
 
 

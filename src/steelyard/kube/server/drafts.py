@@ -166,12 +166,12 @@ def _check_claim(served: Served, obj: Object, *, is_patched: bool) -> None:
         raise errors.invalid(group, kind, objects.name(obj), causes)
 
 
-def prepare_new(served: Served, draft: Draft, wanted: WriteOptions, now: str) -> None:
+def prepare_new(served: Served, draft: Draft, wanted: WriteOptions, now: str, subresource: str = "") -> None:
     """What webhooks are shown of a create: defaults are in, and who manages what is settled before they change it."""
     default.fill(served.schema, draft.obj)
     served.strategy.prepare_create(draft.obj)
     if not draft.is_tracked:
-        draft.obj = _tracked(served, None, draft.obj, wanted, now, "")
+        draft.obj = _tracked(served, None, draft.obj, wanted, now, subresource)
         draft.is_tracked = True
 
 
@@ -293,7 +293,7 @@ def _is_unchanged(old: Object, obj: Object, subresource: str) -> bool:
 def _tracked(
     served: Served, before: Object | None, after: Object, wanted: WriteOptions, now: str, subresource: str
 ) -> Object:
-    return apply.track_update(
+    tracked = apply.track_update(
         served.schema,
         before,
         after,
@@ -304,6 +304,7 @@ def _tracked(
         subresource=subresource,
         ignored=reset_fields(served, subresource),
     )
+    return encoding.stored(served.go_type, tracked) if served.go_type else tracked
 
 
 def _refuse(served: Served, obj: Object, causes: list[Cause]) -> None:

@@ -17,6 +17,8 @@ import asyncio
 import contextlib
 import logging
 import socket
+import ssl
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -26,6 +28,7 @@ from urllib.parse import unquote
 import httptools
 
 from steelyard.kube import errors
+from steelyard.kube.server import authn, clientcerts
 from steelyard.kube.server.authn import Authenticator
 from steelyard.kube.server.call import User
 from steelyard.kube.server.exchange import Exchange, Header
@@ -58,7 +61,10 @@ class Connection(asyncio.BufferedProtocol):
         self._buffer = buffer
         self._parser: Any = httptools.HttpRequestParser(self)
         self._transport = cast(asyncio.Transport, None)
-        self._user: User | errors.Unauthorized | None = None
+        self._user: User | None = None
+        self._expires = 0.0
+        self.is_refused = False
+        """The client has shown a certificate that is not to be believed."""
         self._url = b""
         self._headers: list[Header] = []
         self._expects_continue = False
@@ -77,13 +83,9 @@ class Connection(asyncio.BufferedProtocol):
         peer: tuple[str, int] | None = transport.get_extra_info("peername")
         self.source = peer[0] if peer else ""
         _keep_alive(transport.get_extra_info("socket"))
-        tls = transport.get_extra_info("ssl_object")
-        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-        if certificate:
-            try:
-                self._user = self._authenticator.certificate(certificate)
-            except errors.Unauthorized as error:
-                self._user = error
+        tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+        if tls is not None and (certificate := tls.getpeercert(binary_form=True)):
+            self._identify(tls, certificate)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._traffic.connections.discard(self)
@@ -96,10 +98,18 @@ class Connection(asyncio.BufferedProtocol):
         self._parser = None
         self.end_stream()
 
+    def _identify(self, tls: ssl.SSLObject, certificate: bytes) -> None:
+        try:
+            if not clientcerts.is_trusted(tls):
+                raise authn.unauthorized()
+            self._user, self._expires = self._authenticator.certificate(certificate)
+        except errors.Unauthorized:
+            self.is_refused = True
+
     def certificate_user(self) -> User | None:
-        """The user of the client's certificate, None if it showed none. Raises Unauthorized."""
-        if isinstance(self._user, errors.Unauthorized):
-            raise self._user
+        """The user of the client's certificate; None if it showed none, or one that names nobody or `is_refused`."""
+        if self._user is not None and time.time() > self._expires:
+            self._user, self.is_refused = None, True
         return self._user
 
     def end_stream(self) -> None:

@@ -7,69 +7,62 @@ speaks the API.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
-from steelyard.kube import errors, fields, objects
+from steelyard.kube import errors, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.server import decoding
+from steelyard.kube.server import bodies, drafts, questions
+from steelyard.kube.server import options as parameters
 from steelyard.kube.server.access.access import Access
 from steelyard.kube.server.access.tokens import InvalidToken
 from steelyard.kube.server.authz import Attributes
 from steelyard.kube.server.call import Call, Reply, User
 from steelyard.kube.server.registry import Served
 
-_ONE_OF: Final = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+_NOT_KNOWN: Final = "invalid bearer token"
+_OTHER_NAMESPACE: Final = "the namespace of the provided object does not match the namespace sent on the request"
 
 
 def answer(served: Served, call: Call, access: Access, timestamp: str) -> Reply:
-    body = decoding.read(served.resource, call)
-    kind = served.resource.kind
-    spec = objects.mapping(body.get("spec"))
-    metadata: Object = {}
+    wanted = parameters.write_options(call.options)
+    bodies.read_object(call, served.resource.kind)
+    draft = drafts.decode(served, call.body, wanted, call.payload)
+    _settle_namespace(served, call, draft.obj)
+    drafts.prepare_new(served, draft, wanted, timestamp)
+    reviewed, kind = draft.obj, served.resource.kind
+    spec = objects.mapping(reviewed.get("spec"))
     match kind:
         case "SelfSubjectReview":
-            metadata["creationTimestamp"] = timestamp
+            reviewed["metadata"] = {"creationTimestamp": timestamp}
             status: Object = {"userInfo": _user_info(call.user)}
         case "TokenReview":
-            status = _token(access, call, spec)
+            status = _token(access, spec)
         case "SelfSubjectRulesReview":
             status = _rules(access, call.user, spec)
+            reviewed["metadata"], reviewed["spec"] = {}, {}
         case _:
-            _refuse(served, _judge(kind, call, body, spec))
-            user = call.user if kind == "SelfSubjectAccessReview" else _user(spec)
-            if kind == "LocalSubjectAccessReview":
-                metadata["namespace"] = call.namespace
-            status = _decision(access, user, spec)
-    reviewed: Object = {"kind": kind, "apiVersion": served.resource.api_version, "metadata": metadata}
-    if kind == "SelfSubjectRulesReview":
-        reviewed["spec"] = {}
-    elif kind != "SelfSubjectReview":
-        reviewed["spec"] = spec
-    return Reply(201, {**reviewed, "status": status})
+            _refuse(served, questions.judge(kind, reviewed))
+            status = _decision(access, call.user if kind == "SelfSubjectAccessReview" else _user(spec), spec)
+            reviewed["spec"] = spec
+    reviewed["status"] = status
+    return Reply(201, reviewed, warnings=draft.warnings)
 
 
-def _judge(kind: str, call: Call, body: Object, spec: Object) -> Iterable[Cause]:
-    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    if (resource is None) == (path is None):
-        yield fields.invalid("spec", path, _ONE_OF)
-    if kind != "SelfSubjectAccessReview" and not spec.get("user") and not spec.get("groups"):
-        yield fields.invalid("spec.user", "", "at least one of user or group must be specified")
-    if kind != "LocalSubjectAccessReview":
-        return
-    namespace = str(objects.metadata(body).get("namespace") or "")
-    if resource is not None and (objects.mapping(resource).get("namespace") or "") != namespace:
-        given: Any = objects.mapping(resource).get("namespace") or ""
-        yield fields.invalid("spec.resourceAttributes.namespace", given, "must match metadata.namespace")
-    if path is not None:
-        yield fields.invalid("spec.nonResourceAttributes", path, "disallowed on this kind of request")
-    if namespace != call.namespace:
-        raise errors.BadRequest(f"spec.resourceAttributes.namespace must match namespace: {call.namespace}")
+def _settle_namespace(served: Served, call: Call, obj: Object) -> None:
+    """A question lives where its path says, and one about the whole server nowhere."""
+    metadata = objects.metadata(obj)
+    given = metadata.pop("namespace", None) or call.namespace
+    if served.resource.namespaced:
+        if given != call.namespace:
+            raise errors.BadRequest(_OTHER_NAMESPACE)
+        metadata["namespace"] = given
 
 
 def _refuse(served: Served, causes: Iterable[Cause]) -> None:
     if found := list(causes):
-        raise errors.invalid(served.resource.group, served.resource.kind, "", found)
+        # Upstream names the group alone.
+        raise errors.invalid(served.resource.group, "", "", found)
 
 
 def _user_info(user: User) -> Object:
@@ -135,12 +128,12 @@ def _rules(access: Access, user: User, spec: Object) -> Object:
     return status
 
 
-def _token(access: Access, call: Call, spec: Object) -> Object:
+def _token(access: Access, spec: Object) -> Object:
     token = str(spec.get("token") or "")
     if not token:
         raise errors.BadRequest("token is required for TokenReview in authentication")
     try:
         user, audiences = access.review(token, map(str, objects.sequence(spec.get("audiences"))))
     except InvalidToken as error:
-        return {"user": {}, "error": f"[invalid bearer token, {error}]"}
+        return {"user": {}, "error": f"[{_NOT_KNOWN}, {error}]" if str(error) else _NOT_KNOWN}
     return {"authenticated": True, "user": _user_info(user), "audiences": list(audiences)}

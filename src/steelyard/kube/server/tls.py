@@ -1,18 +1,16 @@
 """TLS for serving: a certificate to show, and an authority whose client certificates are believed.
 
 A client certificate is asked for but not required, since most callers bring a token. One that the authority did not
-sign, or that has expired, ends the handshake: Python's ssl offers no way to accept it for the moment and answer 401
-later, as kube-apiserver does. The client is told the reason in the TLS alert.
+sign, or that has expired, does not end the connection (`clientcerts.py`): its requests are answered 401.
 """
 
 from __future__ import annotations
 
-import os
 import ssl
-import tempfile
 from dataclasses import dataclass
 
 from steelyard.kube.pki import KeyPair
+from steelyard.kube.server import clientcerts, tlsfiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +28,6 @@ class ServingTls:
         if self.client_authority:
             context.load_verify_locations(cadata=self.client_authority.decode())
             context.verify_mode = ssl.CERT_OPTIONAL
-        _load(context, self.certificate)
+            clientcerts.accept_untrusted(context)
+        tlsfiles.load(context, self.certificate)
         return context
-
-
-def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """ssl reads keys from files only; where the system has files in memory, the key never reaches a disk."""
-    pem = pair.certificate.rstrip() + b"\n" + pair.key
-    if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("tls", os.MFD_CLOEXEC)
-        try:
-            os.write(fd, pem)
-            context.load_cert_chain(f"/proc/self/fd/{fd}")
-        finally:
-            os.close(fd)
-        return
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(pem)
-        file.flush()
-        context.load_cert_chain(file.name)

@@ -98,6 +98,8 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
             name=name,
         )
     _generate_name(core, served, call.namespace, metadata)
+    if admission is not None:
+        admission.name(str(metadata.get("name") or ""))
     key = core.key(resource, call.namespace, str(metadata.get("name") or ""))
     core.guard(served, call, draft.obj, None)
     finish = _finish(core, served)

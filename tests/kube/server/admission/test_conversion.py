@@ -189,7 +189,7 @@ FAILURES: list[tuple[str, hooks.Answer | web.Response, str]] = [
     (
         "wrong version",
         lambda request: {"result": {"status": "Success"}, "convertedObjects": request["objects"]},
-        f"conversion webhook for {KIND} returned invalid converted object at index 0: "
+        f"conversion webhook for {KIND} returned invalid object at index 0: "
         "invalid groupVersion (expected example.com/v1, received example.com/v2)",
     ),
     ("down", web.Response(status=404), f"conversion webhook for {KIND} failed: the server could not find"),
@@ -206,7 +206,7 @@ async def test_a_failed_conversion_fails_the_request(
         gadgets.raw["/convert"] = answer
     else:
         gadgets.answers["/convert"] = answer
-    with pytest.raises(errors.InternalError) as failure:
+    with pytest.raises(errors.Unclassified) as failure:
         await bench.get(OLD, "a")
     assert failure.value.message.startswith(text)
     assert (await bench.get(NEW, "a"))["spec"]["port"] == 1, "the stored version needs no conversion"
@@ -220,7 +220,7 @@ async def test_an_object_may_not_change_its_name_on_the_way(bench: Bench, gadget
         return answer
 
     gadgets.answers["/convert"] = rename
-    with pytest.raises(errors.InternalError, match="must have the same name: a != other"):
+    with pytest.raises(errors.Unclassified, match="must have the same name: a != other"):
         await bench.create(OLD, make(OLD, "a", {"host": "h:1"}))
     assert not await bench.exists(NEW, "a")
 
@@ -229,7 +229,7 @@ async def test_a_failed_conversion_ends_a_watch_with_the_error(bench: Bench, gad
     stream = await bench.watch(OLD)
     gadgets.answers["/convert"] = lambda request: {"result": {"status": "Failure", "message": "cannot"}}
     await bench.create(NEW, make(NEW, "a", {"address": "h", "port": 1}))
-    with pytest.raises(errors.InternalError, match="failed: cannot"):
+    with pytest.raises(errors.Unclassified, match="failed: cannot"):
         await take(stream, 1)
 
 

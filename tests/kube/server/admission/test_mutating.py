@@ -151,7 +151,11 @@ def _answer(**response: Any) -> hooks.Answer:
 BAD_PATCHES: list[tuple[str, hooks.Answer, str]] = [
     ("no type", _answer(patch="W10="), "webhook returned response.patch but not response.patchType"),
     ("no patch", _answer(patchType="JSONPatch"), "webhook returned response.patchType but not response.patch"),
-    ("another type", _answer(patch="W10=", patchType="Merge"), 'unsupported patch type "Merge"'),
+    (
+        "another type",
+        _answer(patch=base64.b64encode(b'[{"op":"x"}]').decode(), patchType="Merge"),
+        'unsupported patch type "Merge"',
+    ),
     (
         "no JSON",
         _answer(patch=base64.b64encode(b"{").decode(), patchType="JSONPatch"),

@@ -132,10 +132,30 @@ async def test_warnings_reach_the_client_also_with_a_denial(bench: Bench, webhoo
 
 
 BROKEN: list[tuple[str, web.Response | None, str]] = [
-    ("no JSON", web.Response(body=b"hello"), "failed to call webhook: couldn't get version/kind; json parse error"),
-    ("a redirect", web.Response(status=302, headers={"Location": "/other"}), "the webhook answered with a redirect"),
+    (
+        "no JSON",
+        web.Response(body=b"hello"),
+        "failed to call webhook: couldn't get version/kind; json parse error: json: cannot unmarshal string into Go",
+    ),
+    ("nothing", web.Response(), "failed to call webhook: 0-length response with status code: 200 and content type: "),
+    ("refused", web.Response(status=403, text="not you"), "failed to call webhook: not you"),
+    (
+        "tea",
+        web.Response(status=418, text="short and stout"),
+        "failed to call webhook: the server responded with the status code 418 but did not return more information",
+    ),
+    (
+        "another kind",
+        web.Response(body=b'{"apiVersion":"v1","kind":"Pod"}'),
+        'failed to call webhook: no kind "Pod" is registered for version "v1" in scheme "pkg/runtime/scheme.go:110"',
+    ),
+    (
+        "an older version",
+        web.Response(body=b'{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview"}'),
+        "failed to call webhook: converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion",
+    ),
     ("not found", web.Response(status=404), "failed to call webhook: the server could not find the requested resource"),
-    ("an error", web.Response(status=500, body=b"oops"), 'failed to call webhook: an error on the server ("oops")'),
+    ("an error", web.Response(status=500, text="oops"), 'failed to call webhook: an error on the server ("oops")'),
     ("no response", web.Response(body=b"{}"), "received invalid webhook response: webhook response was absent"),
     (
         "another uid",
@@ -155,6 +175,14 @@ async def test_a_bad_answer_fails_the_request(
         await bench.create(WIDGETS, widget("a"))
     assert refusal.value.message.startswith('Internal error occurred: failed calling webhook "check.example.com": ')
     assert text in refusal.value.message
+
+
+async def test_a_redirect_is_followed(bench: Bench, webhook: Hooks) -> None:
+    webhook.raw["/here"] = web.Response(status=307, headers={"Location": "/there"})
+    webhook.answers["/there"] = deny(message="found")
+    await validate(bench, webhook, client=webhook.client_config("/here"))
+    with pytest.raises(errors.BadRequest, match="denied the request: found"):
+        await bench.create(WIDGETS, widget("a"))
 
 
 async def test_a_patch_from_a_validating_webhook_is_a_bad_answer(bench: Bench, webhook: Hooks) -> None:

@@ -234,8 +234,8 @@ def test_a_binding_keeps_its_role() -> None:
     strategy = lookup.of(CLUSTER_ROLE_BINDINGS)
     strategy.prepare_update(new, old)
     assert [f"{cause.field}: {cause.message}" for cause in strategy.validate_update(new, old)] == [
-        'roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"ClusterRole","Name":"admin"}: field '
-        "is immutable"
+        'roleRef: Invalid value: {"APIGroup":"rbac.authorization.k8s.io","Kind":"ClusterRole","Name":"admin"}: cannot '
+        "change roleRef"
     ]
 
 

@@ -9,6 +9,7 @@ from steelyard.kube.cel.functions import Overload
 
 def every() -> Iterator[Overload]:
     from steelyard.kube.cel.libraries import (
+        authorization,
         conversions,
         lists,
         network,
@@ -23,5 +24,6 @@ def every() -> Iterator[Overload]:
 
     for module in (
         operators, conversions, times, strings, lists, optionals, network, quantities, versions, textformats,
+        authorization,
     ):  # fmt: skip
         yield from module.OVERLOADS

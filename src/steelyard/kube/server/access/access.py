@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable
+from typing import Final
 
 from steelyard.kube import errors, objects, pki
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, Resource
 from steelyard.kube.server import authn, authz
-from steelyard.kube.server.access import accounts, defaults, escalation, tokens
+from steelyard.kube.server.access import accounts, defaults, escalation, rules, tokens
 from steelyard.kube.server.access.accounts import SERVICE_ACCOUNTS, DefaultAccounts
 from steelyard.kube.server.access.aggregation import Aggregation
 from steelyard.kube.server.access.policy import GROUP
@@ -28,6 +29,9 @@ from steelyard.kube.server.discovery import Document
 from steelyard.kube.server.registry import Served
 from steelyard.kube.store.errors import StoreError
 from steelyard.kube.store.record import Record
+
+_JSON: Final = "application/json"
+_JWKS: Final = "application/jwk-set+json"
 
 
 class Access:
@@ -125,7 +129,7 @@ class Access:
     def request_token(self, call: Call) -> Reply:
         return accounts.request_token(self._core, self.signer, call)
 
-    def certificate(self, der: bytes) -> User:
+    def certificate(self, der: bytes) -> tuple[User | None, float]:
         return self._known.certificate(der)
 
     def token(self, token: str) -> User:
@@ -145,28 +149,38 @@ class Access:
             try:
                 user = self._known.token(token)
             except errors.Unauthorized:
-                raise InvalidToken("invalid bearer token") from None
+                raise InvalidToken from None
+            if self.signer.issuer not in wanted:
+                raise InvalidToken
             meant = (self.signer.issuer,)
         else:
             user, meant = accounts.user_of(self._core, self.signer, token)
         common = tuple(audience for audience in wanted if audience in meant)
         if not common:
-            shown = " ".join(meant)
-            raise InvalidToken(f"token audiences [{shown}] is invalid for the target audiences [{' '.join(wanted)}]")
+            shown, asked = rules.go_list(meant), rules.go_list(wanted)
+            raise InvalidToken(f"token audiences {shown} is invalid for the target audiences {asked}")
         return user, common
 
-    def document(self, path: str) -> Document | None:
-        """How others verify the server's tokens; None for any other path."""
+    def document(self, path: str, accept: str) -> Document | None:
+        """How others verify the server's tokens; None for any other path. Raises NotAcceptable."""
         match path:
             case tokens.CONFIGURATION_PATH:
-                return Document(self.signer.configuration(self.address), "application/json", "")
+                _check_accepted(accept, _JSON)
+                return Document(self.signer.configuration(self.address), _JSON, "")
             case tokens.KEYS_PATH:
-                return Document(self.signer.key_set(), "application/jwk-set+json", "")
+                _check_accepted(accept, _JWKS)
+                return Document(self.signer.key_set(), _JWKS, "")
             case _:
                 return None
 
     def close(self) -> None:
         self.rbac.close()
+
+
+def _check_accepted(accept: str, offered: str) -> None:
+    accepted = [each.partition(";")[0].strip() for each in accept.split(",")] if accept else ["*/*"]
+    if offered not in accepted and "*/*" not in accepted:
+        raise errors.NoSuchForm(f"406: Not Acceptable\n\nAvailable representations: {offered}")
 
 
 def _default_in(namespace: Record) -> Object:

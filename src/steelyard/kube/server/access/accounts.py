@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import uuid
 from collections.abc import Iterable
 from typing import Any, Final
 
 from steelyard.kube import ages, errors, fields, objects
+from steelyard.kube.builtin import tables
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, NODES, SECRETS, Resource
-from steelyard.kube.server import decoding
+from steelyard.kube.server import bodies, drafts
+from steelyard.kube.server import options as parameters
 from steelyard.kube.server.access.policy import service_account
 from steelyard.kube.server.access.tokens import Claims, InvalidToken, Signer
 from steelyard.kube.server.background import Work
 from steelyard.kube.server.call import AUTHENTICATED, Call, Reply, User
 from steelyard.kube.server.core import Core
+from steelyard.kube.server.registry import Served
 from steelyard.kube.store.record import Change, Record
 
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount")
@@ -30,6 +34,7 @@ _LONGEST: Final = 1 << 32
 _BINDABLE: Final = {"Pod": PODS, "Secret": SECRETS, "Node": NODES}
 _RESOURCES: Final = {kind.lower(): resource for kind, resource in _BINDABLE.items()}
 _EXTRA: Final = "authentication.kubernetes.io/"
+_OTHER_NAMESPACE: Final = "the namespace of the provided object does not match the namespace sent on the request"
 
 
 class DefaultAccounts(Work):
@@ -72,37 +77,43 @@ class DefaultAccounts(Work):
 
 def request_token(core: Core, signer: Signer, call: Call) -> Reply:
     """`kubectl create token`: answers a TokenRequest with a signed token."""
-    body = decoding.read(_REQUESTS, call)
+    wanted = parameters.write_options(call.options)
+    served = _requests()
+    bodies.read_object(call, _KIND)
+    draft = drafts.decode(served, call.body, wanted, call.payload)
+    spec: Object = draft.obj["spec"]
+    if spec["expirationSeconds"] is None:
+        spec["expirationSeconds"] = _HOUR
+    drafts.prepare_new(served, draft, wanted, core.timestamp(), "token")
+    metadata: Object = draft.obj["metadata"]
+    if metadata.setdefault("namespace", call.namespace) != call.namespace:
+        raise errors.BadRequest(_OTHER_NAMESPACE)
+    if metadata.setdefault("name", call.name) != call.name:
+        text = "must match the service account name if specified"
+        raise _invalid(call.name, fields.invalid("metadata.name", metadata["name"], text))
     account = _existing(core, SERVICE_ACCOUNTS, call.namespace, call.name)
-    metadata = {key: value for key, value in objects.metadata(body).items() if value}
-    for field, value in (("name", call.name), ("namespace", call.namespace)):
-        if metadata.setdefault(field, value) != value:
-            text = f"must match the service account {field} if specified"
-            raise _invalid(call.name, fields.invalid(f"metadata.{field}", metadata[field], text))
-    spec = dict(objects.mapping(body.get("spec")))
-    seconds = _seconds(spec)
+    spec = draft.obj["spec"]
+    seconds = _seconds(int(spec["expirationSeconds"]))
     audiences = [str(each) for each in objects.sequence(spec.get("audiences"))] or [signer.issuer]
-    bound = _bound(core, call, objects.mapping(spec.get("boundObjectRef")))
+    bound = _bound(core, call, spec.get("boundObjectRef"))
     now = core.now()
     metadata |= {"uid": objects.uid(account), "creationTimestamp": core.timestamp()}
     status: Object = {
         "token": signer.sign(account, audiences, seconds, now, bound),
         "expirationTimestamp": ages.timestamp(now + datetime.timedelta(seconds=seconds)),
     }
-    answered: Object = {
-        "audiences": audiences,
-        "expirationSeconds": seconds,
-        "boundObjectRef": spec.get("boundObjectRef") or None,
-    }
-    return Reply(
-        201,
-        {"kind": _KIND, "apiVersion": _REQUESTS.api_version, "metadata": metadata, "spec": answered, "status": status},
-    )
+    spec["audiences"] = audiences
+    draft.obj["status"] = status
+    return Reply(201, draft.obj, warnings=draft.warnings)
 
 
-def _seconds(spec: Object) -> int:
-    given: Any = spec.get("expirationSeconds")
-    seconds = _HOUR if given is None else int(given)
+@functools.cache
+def _requests() -> Served:
+    go_type = tables.type_name(_GROUP, "v1", _KIND)
+    return Served(_REQUESTS, tables.schema(_GROUP, "v1", _KIND), go_type=go_type or "")
+
+
+def _seconds(seconds: int) -> int:
     text = ""
     if seconds < _SHORTEST:
         text = "may not specify a duration less than 10 minutes"
@@ -113,15 +124,18 @@ def _seconds(spec: Object) -> int:
     return seconds
 
 
-def _bound(core: Core, call: Call, reference: Object) -> list[tuple[str, Object]]:
+def _bound(core: Core, call: Call, given: Any) -> list[tuple[str, Object]]:
     """The objects that the token names; the first is the one it lives and dies with."""
-    if not reference:
+    if given is None:
         return []
+    reference = objects.mapping(given)
     kind, name = str(reference.get("kind") or ""), str(reference.get("name") or "")
     resource = _BINDABLE.get(kind)
-    if resource is None or reference.get("apiVersion") != "v1":
-        group, _, version = str(reference.get("apiVersion") or "").rpartition("/")
+    group, _, version = str(reference.get("apiVersion") or "").rpartition("/")
+    if resource is None or group:
         raise errors.BadRequest(f"cannot bind token to object of type {group}/{version}, Kind={kind}")
+    if not name:
+        raise errors.BadRequest("Name parameter required.")
     obj = _existing(core, resource, call.namespace, name)
     found = [(kind.lower(), obj)]
     if kind == "Pod":

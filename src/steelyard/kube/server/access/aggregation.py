@@ -63,6 +63,8 @@ class Aggregation(Work):
         if rules == objects.sequence(record.object.get("rules")):
             return
         changed = with_rules(record.object, rules, self._core.timestamp())
+        if objects.mapping(changed).get("rules") == record.object.get("rules"):
+            return
         self.write(self._core.put(record.key, changed, expect=record.revision), item)
 
 
@@ -81,14 +83,17 @@ def gathered(role: Object, roles: Mapping[str, Object]) -> list[Object]:
 
 
 def with_rules(role: Object, rules: list[Object], timestamp: str) -> Object:
-    """The role as a forced apply of these rules leaves it."""
+    """The role as a forced apply of these rules leaves it: where there are none, none are applied, so that rules which
+    somebody else wrote stay.
+    """
     schema = tables.schema(CLUSTER_ROLES.group, CLUSTER_ROLES.version, CLUSTER_ROLES.kind)
     applied: Object = {
         "apiVersion": CLUSTER_ROLES.api_version,
         "kind": CLUSTER_ROLES.kind,
         "metadata": {"name": objects.name(role)},
-        "rules": rules,
     }
+    if rules:
+        applied["rules"] = rules
     merged = apply.apply(
         schema,
         role,
@@ -100,4 +105,4 @@ def with_rules(role: Object, rules: list[Object], timestamp: str) -> Object:
         subresource="",
         ignored=apply.reset_fields("", has_status=False),
     )
-    return objects.copy(merged)
+    return objects.copy({**merged, "rules": merged.get("rules")})

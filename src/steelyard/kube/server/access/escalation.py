@@ -54,8 +54,8 @@ def _check_binding(rbac: Rbac, call: Call, obj: Object) -> None:
     except RoleMissing as error:
         if plural is None:
             raise errors.InternalError(f"Internal error occurred: {error}") from None
-        # Upstream's informer names the kind, not the collection, where it finds nothing.
-        raise errors.not_found(f"{kind.lower()}.{GROUP}", name) from None
+        # Upstream names what was asked for, not what is missing.
+        raise errors.not_found(f"{call.plural}.{GROUP}", name) from None
     _confirm(rbac, call, obj, [rule.source for rule in granted])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import unquote
 
-from steelyard.kube import errors, names
+from steelyard.kube import errors, fields, names
 from steelyard.kube.server import authn, authz
 from steelyard.kube.server.access.accounts import account_groups
 from steelyard.kube.server.authz import Attributes, Authorizer
@@ -18,8 +18,8 @@ _ACCOUNT: Final = "system:serviceaccount:"
 _AUTHENTICATION: Final = "authentication.k8s.io"
 
 
-def acting_user(authorizer: Authorizer, user: User, headers: Sequence[tuple[bytes, bytes]]) -> User:
-    """The user that a request is made as. Raises Forbidden, and BadRequest where no user is named."""
+def acting_user(authorizer: Authorizer, user: User, headers: Sequence[tuple[bytes, bytes]], uri: str) -> User:
+    """The user that a request is made as. Raises Forbidden, and PlainInternalError where no user is named."""
     name, uid = "", ""
     groups: list[str] = []
     extra: dict[str, list[str]] = {}
@@ -37,11 +37,24 @@ def acting_user(authorizer: Authorizer, user: User, headers: Sequence[tuple[byte
             extra.setdefault(unquote(header[len(_EXTRA) :].decode("latin-1").lower()), []).append(text)
     if not name:
         if groups or extra or uid:
-            raise errors.BadRequest("a group, UID or extra field was to be impersonated without impersonating a user")
+            asked_for = _described(groups, uid, extra)
+            raise errors.PlainInternalError(
+                f"Internal Server Error: {fields.quote(uri)}: requested {asked_for} without impersonating a user\n"
+            )
         return user
     for asked in _asked(user, name, groups, uid, extra):
         authz.require(authorizer, asked)
     return User(name, _all_groups(name, groups), uid, {key: tuple(values) for key, values in extra.items()})
+
+
+def _described(groups: list[str], uid: str, extra: dict[str, list[str]]) -> str:
+    """As Go prints the references that upstream makes of them: kind, name, version and field, spaces between."""
+    version = f"{_AUTHENTICATION}/v1"
+    listed = [f"{{Group  {group}    }}" for group in groups]
+    listed += [f"{{UserExtra  {value}  {version}  {key}}}" for key, values in extra.items() for value in values]
+    if uid:
+        listed.append(f"{{UID  {uid}  {version}  }}")
+    return f"[{' '.join(listed)}]"
 
 
 def _asked(user: User, name: str, groups: list[str], uid: str, extra: dict[str, list[str]]) -> list[Attributes]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 CONFIGURATION_PATH: Final = "/.well-known/openid-configuration"
 KEYS_PATH: Final = "/openid/v1/jwks"
+_BADLY_SIGNED: Final = "go-jose/go-jose: error in cryptographic primitive"
 _LEEWAY: Final = 60
 _REMEMBERED: Final = 2048
 _COORDINATE_BYTES: Final = 32
@@ -130,14 +131,14 @@ class Signer:
         head, _, body = signed.partition(".")
         signature = _decode(signature_text)
         if _decode_json(head).get("alg") != "ES256" or len(signature) != 2 * _COORDINATE_BYTES:
-            raise InvalidToken("the token is not signed with ES256")
+            raise InvalidToken(_BADLY_SIGNED)
         r = int.from_bytes(signature[:_COORDINATE_BYTES], "big")
         s = int.from_bytes(signature[_COORDINATE_BYTES:], "big")
         public = self._private().public_key()
         try:
             public.verify(utils.encode_dss_signature(r, s), signed.encode(), ec.ECDSA(hashes.SHA256()))
         except InvalidSignature:
-            raise InvalidToken("invalid signature") from None
+            raise InvalidToken(_BADLY_SIGNED) from None
         return self._claims(_decode_json(body))
 
     def _claims(self, body: Object) -> Claims:

@@ -1,22 +1,23 @@
 """Calling a webhook: one HTTPS request with a JSON document, one JSON document back, within a time.
 
 Nothing of what can go wrong escapes as anything but `CallFailed`, whose text is what kube-apiserver's client says of
-the same. Connections are kept and used again. A redirect is an error: the configuration names who is asked.
+the same. Connections are kept and used again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import ipaddress
 import os
 import ssl
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import orjson
 
-from steelyard.kube import fields, objects
+from steelyard.kube import fields, objects, pki
 from steelyard.kube.server import keys
+from steelyard.kube.server.admission import gowords
 from steelyard.kube.server.admission.endpoint import Endpoint, ServiceReference
 from steelyard.kube.store.store import Store
 
@@ -31,6 +32,8 @@ _STATUS_TEXTS: Final = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",
     404: "the server could not find the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
     405: "the server does not allow this method on the requested resource",
     429: "the server has received too many requests and has asked us to try again later",
     503: "the server is currently unable to handle the request",
@@ -43,7 +46,10 @@ class CallFailed(Exception):
 
 
 class Caller:
-    """Calls the webhooks of one server. Costs nothing until the first call; end it with `close`."""
+    """Calls the webhooks of one server, and follows where they redirect, as upstream's client does.
+
+    Costs nothing until the first call; end it with `close`.
+    """
 
     __slots__ = ("_session", "_space", "_store")
 
@@ -53,11 +59,14 @@ class Caller:
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, endpoint: Endpoint, document: Any, timeout: float) -> Any:
-        """The answer, decoded. Raises CallFailed."""
+        """The answer, decoded, which is of the kind that was sent or names none. Raises CallFailed."""
         url = f"{endpoint.url}?timeout={round(timeout)}s"
         try:
             async with asyncio.timeout(timeout):
-                return await self._post(endpoint, url, orjson.dumps(document))
+                answer = await self._post(endpoint, url, orjson.dumps(document))
+                if problem := gowords.kind_problem(document, answer):
+                    raise CallFailed(problem)
+                return answer
         except TimeoutError:
             raise CallFailed(f'Post "{url}": context deadline exceeded') from None
 
@@ -78,11 +87,11 @@ class Caller:
             ) from None
         try:
             async with self._open().post(
-                target, data=body, headers=headers, ssl=context, server_hostname=server_name, allow_redirects=False
+                target, data=body, headers=headers, ssl=context, server_hostname=server_name
             ) as response:
                 return await _read(response, url)
         except aiohttp.ClientConnectorCertificateError as error:
-            raise CallFailed(f'Post "{url}": {_untrusted(error.certificate_error, endpoint)}') from None
+            raise CallFailed(f'Post "{url}": {await _untrusted(error)}') from None
         except aiohttp.ClientConnectorError as error:
             reason = os.strerror(error.os_error.errno).lower() if error.os_error.errno else str(error.os_error)
             raise CallFailed(f'Post "{url}": dial tcp {error.host}:{error.port}: connect: {reason}') from None
@@ -154,22 +163,42 @@ async def _read(response: aiohttp.ClientResponse, url: str) -> Any:
         body += await response.content.read(_LARGEST_ANSWER + 1 - len(body))
     if len(body) > _LARGEST_ANSWER:
         raise CallFailed(f'Post "{url}": the answer is larger than {_LARGEST_ANSWER} bytes')
-    if 300 <= response.status < 400:
-        raise CallFailed(f'Post "{url}": the webhook answered with a redirect, which is not followed')
     if not 200 <= response.status < 300:
-        text = _STATUS_TEXTS.get(response.status)
-        if text is None and response.status >= 500:
-            shown = body.decode("utf-8", "replace").strip() or "unknown"
-            text = f"an error on the server ({fields.quote(shown)}) has prevented the request from succeeding"
-        raise CallFailed(text or "the server rejected our request for an unknown reason")
+        raise CallFailed(_failure(response, body))
+    if not body:
+        given = response.headers.get("Content-Type", "")
+        raise CallFailed(f"0-length response with status code: {response.status} and content type: {given}")
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from None
+        return _as_yaml(body, error)
 
 
-def _untrusted(error: Exception, endpoint: Endpoint) -> str:
-    host = endpoint.service.host if endpoint.service is not None else urlsplit(endpoint.url).hostname
+def _failure(response: aiohttp.ClientResponse, body: bytes) -> str:
+    """What upstream's client makes of an answer that is neither a success nor a Status."""
+    is_text = response.headers.get("Content-Type", "").partition("/")[0] in ("", "text")
+    said = body.decode("utf-8", "replace").strip() if is_text else "unknown"
+    if response.status in (403, 406, 415):
+        return said
+    if response.status in _STATUS_TEXTS:
+        return _STATUS_TEXTS[response.status]
+    if response.status >= 500:
+        return f"an error on the server ({fields.quote(said)}) has prevented the request from succeeding"
+    return f"the server responded with the status code {response.status} but did not return more information"
+
+
+def _as_yaml(body: bytes, error: ValueError) -> Any:
+    """Upstream reads what is no JSON as YAML, of which nearly every text is some."""
+    import yaml
+
+    try:
+        return yaml.safe_load(body)
+    except (yaml.YAMLError, UnicodeDecodeError):
+        raise CallFailed(f"couldn't get version/kind; json parse error: {gowords.json_error(error)}") from None
+
+
+async def _untrusted(failure: aiohttp.ClientConnectorCertificateError) -> str:
+    error = failure.certificate_error
     if isinstance(error, ssl.SSLCertVerificationError):
         match error.verify_code:
             case code if code in _UNKNOWN_AUTHORITY:
@@ -177,11 +206,41 @@ def _untrusted(error: Exception, endpoint: Endpoint) -> str:
             case 9 | 10:
                 detail = "x509: certificate has expired or is not yet valid"
             case 62 | 64:
-                detail = f"x509: certificate is not valid for {host}"
+                detail = f"x509: {await _wrong_host(failure.host, failure.port)}"
             case _:
                 detail = f"x509: {error.verify_message}"
         return f"tls: failed to verify certificate: {detail}"
     return f"tls: {error}"
+
+
+async def _wrong_host(host: str, port: int | None) -> str:
+    """The names that the certificate is for instead, which ssl does not tell; so the server is asked once more."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    names: list[str] = []
+    try:
+        _, writer = await asyncio.open_connection(host, port, ssl=context)
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        writer.close()
+        names = pki.hosts_of(ssl.DER_cert_to_PEM_cert(shown).encode())
+    except (OSError, ValueError):
+        pass
+    if names_address := _is_address(host):
+        names = [name for name in names if _is_address(name)]
+        if not names:
+            return f"cannot validate certificate for {host} because it doesn't contain any IP SANs"
+    names = names if names_address else [name for name in names if not _is_address(name)]
+    if not names:
+        return f"certificate is not valid for any names, but wanted to match {host}"
+    return f"certificate is valid for {', '.join(names)}, not {host}"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 @functools.lru_cache(maxsize=256)

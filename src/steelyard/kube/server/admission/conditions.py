@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from steelyard.kube import errors, fields, names, objects
 from steelyard.kube.errors import Cause
@@ -16,6 +16,7 @@ from steelyard.kube.objects import Object
 
 if TYPE_CHECKING:
     from steelyard.kube.cel.program import Program
+    from steelyard.kube.cel.types import Type
 
 _MOST: Final = 64
 
@@ -24,14 +25,16 @@ class NotEvaluated(Exception):
     """What went wrong in the conditions that have no answer."""
 
 
-def hold(conditions: Sequence[tuple[str, str]], obj: Object | None, old: Object | None, request: Object) -> bool:
-    """Raises NotEvaluated."""
+def hold(
+    conditions: Sequence[tuple[str, str]], obj: Object | None, old: Object | None, request: Object, rights: Any
+) -> bool:
+    """Raises NotEvaluated. `rights` is what conditions know as `authorizer`."""
     from steelyard.kube.cel.problems import CompileError, CostExceeded, EvaluationError
 
     problems: list[str] = []
     for _, expression in conditions:
         try:
-            if _compiled(expression)(obj, old, request) is False:
+            if _compiled(expression)(obj, old, request, rights, None) is False:
                 return False
         except (EvaluationError, CostExceeded, CompileError) as error:
             problems.append(f"expression '{expression}' resulted in error: {error}")
@@ -44,7 +47,45 @@ def hold(conditions: Sequence[tuple[str, str]], obj: Object | None, old: Object 
 def _compiled(expression: str) -> Program:
     from steelyard.kube.cel import program, types
 
-    return program.compile_(expression, {"object": types.DYN, "oldObject": types.DYN, "request": types.DYN})
+    variables = {
+        "object": types.DYN,
+        "oldObject": types.DYN,
+        "request": _request(),
+        "authorizer": types.AUTHORIZER,
+        "namespaceObject": types.DYN,
+    }
+    return program.compile_(expression, variables)
+
+
+@functools.cache
+def _request() -> Type:
+    """What an AdmissionRequest consists of, so that a condition which names anything else is refused when written."""
+    from steelyard.kube.cel import types
+
+    def of(title: str, /, **given: Type) -> Type:
+        known = {key: types.Field(key, type_) for key, type_ in given.items()}
+        return types.Type("object", name=f"kubernetes.{title}", fields=known)
+
+    text = types.STRING
+    kind = of("GroupVersionKind", group=text, version=text, kind=text)
+    resource = of("GroupVersionResource", group=text, version=text, resource=text)
+    extra = types.map_of(text, types.list_of(text))
+    user = of("UserInfo", username=text, uid=text, groups=types.list_of(text), extra=extra)
+    return of(
+        "AdmissionRequest",
+        kind=kind,
+        resource=resource,
+        subResource=text,
+        requestKind=kind,
+        requestResource=resource,
+        requestSubResource=text,
+        name=text,
+        namespace=text,
+        operation=text,
+        userInfo=user,
+        dryRun=types.BOOL,
+        options=types.DYN,
+    )
 
 
 def validate(conditions: Sequence[Object], place: str) -> Iterable[Cause]:
@@ -75,7 +116,7 @@ def _validate_expression(expression: str, place: str) -> Iterable[Cause]:
     except CompileError as error:
         yield fields.invalid(place, expression, f"compilation failed: {error}")
         return
-    if type_.kind not in ("bool", "dyn"):
+    if type_.kind != "bool":
         yield fields.invalid(place, expression, f"must evaluate to bool but got {type_}")
 
 

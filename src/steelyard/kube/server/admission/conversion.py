@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from steelyard.kube import errors, fields, objects
+from steelyard.kube import errors, fields, objectmeta, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.server.admission.calling import Caller, CallFailed
 from steelyard.kube.server.admission.endpoint import Endpoint
@@ -33,7 +33,11 @@ class Conversion:
 
 
 class _Refused(Exception):
-    """What is wrong with the webhook's answer."""
+    """What is wrong with the webhook's answer, and in which part of it."""
+
+    def __init__(self, text: str, part: str = "object") -> None:
+        super().__init__(text)
+        self.part = part
 
 
 async def records(caller: Caller, conversion: Conversion, stored: Sequence[Record], wanted: str) -> list[Record]:
@@ -41,7 +45,8 @@ async def records(caller: Caller, conversion: Conversion, stored: Sequence[Recor
     foreign = [index for index, record in enumerate(stored) if record.object.get("apiVersion") != wanted]
     shown = list(stored)
     if foreign:
-        converted = await convert(caller, conversion, [stored[index].object for index in foreign], wanted)
+        given = [stored[index].object for index in foreign]
+        converted = await convert(caller, conversion, given, wanted)
         for index, obj in zip(foreign, converted, strict=True):
             record = stored[index]
             shown[index] = Record(record.key, record.revision, orjson.dumps(obj), obj)
@@ -53,7 +58,7 @@ async def convert(caller: Caller, conversion: Conversion, given: Sequence[Object
     kind = _kind(given[0])
     version = next((each for each in conversion.review_versions if each in _VERSIONS), "")
     if not version:
-        raise errors.InternalError("Internal error occurred: no supported conversion review versions")
+        raise errors.Unclassified("no supported conversion review versions")
     review: Object = {
         "kind": "ConversionReview",
         "apiVersion": f"apiextensions.k8s.io/{version}",
@@ -63,16 +68,17 @@ async def convert(caller: Caller, conversion: Conversion, given: Sequence[Object
         answer = await caller.post(conversion.endpoint, review, _SECONDS)
         converted = _converted(review, answer)
     except (CallFailed, _Refused) as error:
-        raise _failed(f"conversion webhook for {kind} failed: {error}") from None
+        raise errors.Unclassified(f"conversion webhook for {kind} failed: {error}") from None
     if len(converted) != len(given):
-        raise _failed(f"conversion webhook for {kind} returned {len(converted)} objects, expected {len(given)}")
+        raise errors.Unclassified(
+            f"conversion webhook for {kind} returned {len(converted)} objects, expected {len(given)}"
+        )
     out: list[Object] = []
-    for index, (before, after) in enumerate(zip(given, converted, strict=True)):
+    for before, after in zip(given, converted, strict=True):
         try:
             out.append(_checked(before, after, wanted))
         except _Refused as error:
-            text = f"returned invalid converted object at index {index}: {error}"
-            raise _failed(f"conversion webhook for {kind} {text}") from None
+            raise errors.Unclassified(f"conversion webhook for {kind} returned invalid {error.part}: {error}") from None
     return out
 
 
@@ -80,24 +86,8 @@ def _kind(obj: Object) -> str:
     return f"{obj.get('apiVersion')}, Kind={obj.get('kind')}"
 
 
-def _failed(text: str) -> errors.InternalError:
-    # Upstream hands this error on without the usual words about an internal error, and so the reason is unknown.
-    error = errors.InternalError(text)
-    error.given = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": text,
-        "code": 500,
-    }
-    return error
-
-
 def _converted(sent: Object, answer: Any) -> list[Any]:
-    if not isinstance(answer, dict):
-        raise _Refused("couldn't get version/kind; json parse error: the answer is not an object")
-    review = cast(Object, answer)
+    review = objects.mapping(answer)
     is_strict = sent["apiVersion"] == "apiextensions.k8s.io/v1"
     if is_strict and (review.get("apiVersion"), review.get("kind")) != (sent["apiVersion"], sent["kind"]):
         shown = f"{review.get('apiVersion') or '/'}, Kind={review.get('kind') or ''}"
@@ -120,16 +110,19 @@ def _checked(before: Object, after: Any, wanted: str) -> Object:
         raise _Refused("it is not an object")
     obj = cast(Object, after)
     if obj.get("apiVersion") != wanted:
-        raise _Refused(f"invalid groupVersion (expected {wanted}, received {obj.get('apiVersion') or ''})")
+        raise _Refused(
+            f"invalid groupVersion (expected {wanted}, received {obj.get('apiVersion') or '/'})", "object at index 0"
+        )
     if obj.get("kind") != before.get("kind"):
-        raise _Refused(f"invalid kind (expected {before.get('kind')}, received {obj.get('kind') or ''})")
-    given = obj.get("metadata")
-    if not isinstance(given, dict):
-        raise _Refused("missing metadata in converted object")
-    theirs, ours = cast(Object, given), objects.metadata(before)
+        raise _Refused(
+            f"invalid kind (expected {before.get('kind')}, received {obj.get('kind') or ''})", "object at index 0"
+        )
+    theirs, ours = objects.mapping(obj.get("metadata")), objects.metadata(before)
     for field, shown in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
         if (ours.get(field) or "") != (theirs.get(field) or ""):
             raise _Refused(f"must have the same {shown}: {ours.get(field) or ''} != {theirs.get(field) or ''}")
+    if "metadata" not in obj:
+        raise _Refused("missing metadata in converted object", "metadata")
     metadata = {**ours}
     for field in _OPEN_METADATA:
         metadata.pop(field, None)
@@ -137,10 +130,40 @@ def _checked(before: Object, after: Any, wanted: str) -> Object:
         if value is None:
             continue
         if not isinstance(value, dict):
-            raise _Refused(f"invalid metadata.{field} in converted object")
+            text = f"invalid metadata.{field} of type {_go_type(value)} in converted object"
+            raise _Refused(text, "metadata")
         for key, item in cast(Object, value).items():
             if not isinstance(item, str):
-                raise _Refused(f"metadata.{field}[{key}] must be a string in converted object")
+                text = f"metadata.{field}[{key}] must be a string, but is {_go_type(item)} in converted object"
+                raise _Refused(text, "metadata")
+        if value != ours.get(field) and (wrong := _wrong_keys(field, cast(Object, value))):
+            raise _Refused(wrong, "metadata")
         metadata[field] = value
     rest = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
     return {"apiVersion": wanted, "kind": obj["kind"], "metadata": metadata, **rest}
+
+
+def _wrong_keys(field: str, given: Object) -> str:
+    judge = objectmeta.validate_labels if field == "labels" else objectmeta.validate_annotations
+    place = "metadata.labels" if field == "labels" else "metadata.annotation"
+    texts = [f"{cause.field}: {cause.message}" for cause in judge(given, place)]
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
+
+
+def _go_type(value: Any) -> str:
+    """As Go names what it has decoded a value to."""
+    match value:
+        case bool():
+            return "bool"
+        case int():
+            return "int64"
+        case float():
+            return "float64"
+        case list():
+            return "[]interface {}"
+        case dict():
+            return "map[string]interface {}"
+        case None:
+            return "<nil>"
+        case _:
+            return "string"

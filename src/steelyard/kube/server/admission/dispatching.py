@@ -13,7 +13,7 @@ from typing import Final
 from steelyard.kube import errors, fields
 from steelyard.kube.errors import ApiError
 from steelyard.kube.objects import Object
-from steelyard.kube.server.admission import conditions, conversion, matching, review
+from steelyard.kube.server.admission import asking, conditions, conversion, matching, review
 from steelyard.kube.server.admission.calling import CallFailed
 from steelyard.kube.server.admission.configurations import Plan
 from steelyard.kube.server.admission.matching import Attributes, Hook
@@ -77,7 +77,7 @@ async def _patch(core: Core, hook: Hook, target: Served, attributes: Attributes,
     """Whether the patch changed the object."""
     before = attributes.obj
     if before is None:
-        raise _internal(
+        raise errors.internal(
             f"admission webhook {fields.quote(hook.name)} attempted to modify the object, "
             "which is not supported for this operation"
         )
@@ -85,7 +85,7 @@ async def _patch(core: Core, hook: Hook, target: Served, attributes: Attributes,
     try:
         patched = jsonpatch.apply(shown or {}, verdict.patch)
     except ApiError as error:
-        raise _internal("; ".join(cause.message for cause in error.causes) or error.message) from None
+        raise errors.internal(jsonpatch.told(error)) from None
     if patched == shown:
         return False
     attributes.obj = await _in_version(core, attributes.served, attributes.subresource, patched)
@@ -115,7 +115,7 @@ async def _ask(core: Core, hook: Hook, target: Served, attributes: Attributes, *
     """None if the webhook is not concerned, or could not be asked and need not be."""
     obj = await _shown(core, attributes, target, attributes.obj)
     old = await _shown(core, attributes, target, attributes.old)
-    if hook.conditions and not _is_concerned(hook, attributes, review.content(attributes, target), obj, old):
+    if hook.conditions and not _is_concerned(core, hook, attributes, review.content(attributes, target), obj, old):
         return None
     if attributes.dry_run and hook.side_effects not in _HARMLESS:
         raise errors.BadRequest(f"admission webhook {fields.quote(hook.name)} does not support dry run")
@@ -129,12 +129,15 @@ async def _ask(core: Core, hook: Hook, target: Served, attributes: Attributes, *
     except CallFailed as error:
         if hook.ignores_failure:
             return None
-        raise _internal(f"failed calling webhook {fields.quote(hook.name)}: {error}") from None
+        raise errors.internal(f"failed calling webhook {fields.quote(hook.name)}: {error}") from None
 
 
-def _is_concerned(hook: Hook, attributes: Attributes, request: Object, obj: Object | None, old: Object | None) -> bool:
+def _is_concerned(
+    core: Core, hook: Hook, attributes: Attributes, request: Object, obj: Object | None, old: Object | None
+) -> bool:
     try:
-        return conditions.hold(hook.conditions, obj, old, request)
+        rights = asking.rights(core.authorizer, attributes)
+        return conditions.hold(hook.conditions, obj, old, request, rights)
     except conditions.NotEvaluated as error:
         if hook.ignores_failure:
             return False
@@ -154,7 +157,3 @@ async def _in_version(core: Core, served: Served, subresource: str, obj: Object)
     if served.conversion is None:
         return {**obj, "apiVersion": wanted}
     return (await conversion.convert(core.caller, served.conversion, [obj], wanted))[0]
-
-
-def _internal(text: str) -> errors.InternalError:
-    return errors.InternalError(f"Internal error occurred: {text}")

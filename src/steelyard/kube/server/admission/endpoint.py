@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
+import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -70,13 +72,12 @@ def validate(client_config: Object, place: str) -> Iterable[Cause]:
 
 
 def _validate_url(url: str, place: str) -> Iterable[Cause]:
-    try:
-        parts = urlsplit(url)
-        host, user = parts.netloc.rpartition("@")[2], parts.netloc.rpartition("@")[0]
-        _ = parts.port
-    except ValueError as error:
-        yield fields.required(place, f"url must be a valid URL: {error}{_FORM}")
+    if wrong := _unreadable(url):
+        text = f"url must be a valid URL: parse {fields.quote(url)}: {wrong}{_FORM}"
+        yield fields.required(place, text)
         return
+    parts = urlsplit(url)
+    user, _, host = parts.netloc.rpartition("@")
     if parts.scheme != "https":
         yield fields.invalid(place, parts.scheme, f"'https' is the only allowed URL scheme{_FORM}")
     if not host:
@@ -87,6 +88,40 @@ def _validate_url(url: str, place: str) -> Iterable[Cause]:
         yield fields.invalid(place, parts.fragment, "fragments are not permitted in the URL")
     if parts.query:
         yield fields.invalid(place, parts.query, "query parameters are not permitted in the URL")
+
+
+def _unreadable(url: str) -> str:
+    """Why Go cannot read the URL; nothing if it can."""
+    if any(ord(each) < 0x20 or ord(each) == 0x7F for each in url):
+        return "net/url: invalid control character in URL"
+    if url.startswith(":"):
+        return "missing protocol scheme"
+    scheme, _, rest = url.partition("://")
+    authority = re.split("[/?#]", rest, maxsplit=1)[0].rpartition("@")[2] if scheme != url else ""
+    if escape := re.search(r"%(?![0-9A-Fa-f]{2}).{0,2}", url):
+        return f"invalid URL escape {fields.quote(escape[0])}"
+    if wrong := re.search(r"[ \"<>^`{|}\\]", authority):
+        return f"invalid character {fields.quote(wrong[0])} in host name"
+    if authority.startswith("[") and "]" not in authority:
+        return "missing ']' in host"
+    port = authority.rpartition("]")[2] if "]" in authority else authority
+    _, colon, number = port.partition(":")
+    if colon and not re.fullmatch("[0-9]*", number):
+        return f"invalid port {fields.quote(':' + number)} after host"
+    return ""
+
+
+def validate_authority(client_config: Object, place: str) -> Iterable[Cause]:
+    """Whether the `caBundle` holds certificates: asked of definitions, not of webhook configurations."""
+    bundle = client_config.get("caBundle")
+    if not bundle:
+        return
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=base64.b64decode(str(bundle)).decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        text = "unable to load root certificates: unable to parse bytes as PEM block"
+        yield fields.invalid(f"{place}.caBundle", bundle, text)
 
 
 def _validate_service(service: Object, place: str) -> Iterable[Cause]:

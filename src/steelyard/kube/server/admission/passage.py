@@ -34,6 +34,12 @@ class Passage:
     outcome: dispatching.Outcome
     wanted: WriteOptions
 
+    def name(self, name: str) -> None:
+        """The name that was made for a new object which came without one."""
+        attributes = self.attributes
+        attributes.name = name
+        attributes.namespace = _namespace(attributes.served, attributes.namespace, name)
+
     async def mutate(self, draft: Draft) -> None:
         """Lets the mutating webhooks change the draft."""
         if not self.plan.mutating:
@@ -52,7 +58,11 @@ class Passage:
         try:
             decoded = drafts.decode(served, obj, dataclasses.replace(self.wanted, field_validation="Ignore"))
         except errors.ApiError as error:
-            raise errors.InternalError(f"Internal error occurred: {error.message}") from None
+            # Nobody is told what it was decoded as, since nobody but the webhook has sent it.
+            said = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2]
+            if said.startswith("converting "):
+                raise errors.Unclassified(said) from None
+            raise errors.internal(said or error.message) from None
         draft.obj = decoded.obj
 
     async def validate(self, obj: Object, draft: Draft) -> None:

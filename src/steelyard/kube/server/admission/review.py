@@ -16,6 +16,7 @@ import orjson
 
 from steelyard.kube import errors, fields, objects
 from steelyard.kube.objects import Object
+from steelyard.kube.server.admission import gowords
 from steelyard.kube.server.admission.calling import CallFailed
 from steelyard.kube.server.admission.matching import Attributes
 from steelyard.kube.server.call import User
@@ -23,6 +24,8 @@ from steelyard.kube.server.registry import Served
 
 _VERSIONS: Final = ("v1", "v1beta1")
 _INVALID: Final = "received invalid webhook response"
+_UNDECODABLE: Final = "received undecodable patch in webhook response"
+_JSON_PATCH: Final = "JSONPatch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +101,7 @@ def _user(user: User) -> Object:
 
 def verify(sent: Object, answer: Any, *, mutating: bool) -> Verdict:
     """What the webhook decided. Raises CallFailed for an answer that is none."""
-    if not isinstance(answer, dict):
-        raise CallFailed("couldn't get version/kind; json parse error: the answer is not an object")
-    review = cast(Object, answer)
+    review = objects.mapping(answer)
     response = review.get("response")
     if not isinstance(response, dict):
         raise CallFailed(f"{_INVALID}: webhook response was absent")
@@ -110,6 +111,8 @@ def verify(sent: Object, answer: Any, *, mutating: bool) -> Verdict:
     warnings = tuple(map(str, objects.sequence(given.get("warnings"))))
     result = objects.mapping(given.get("status"))
     patch = _patch(given) if mutating and given.get("allowed") is True else []
+    if patch and given.get("patchType", _JSON_PATCH) != _JSON_PATCH:
+        raise CallFailed(f"unsupported patch type {fields.quote(str(given['patchType']))}")
     return Verdict(given.get("allowed") is True, patch, result, warnings)
 
 
@@ -132,10 +135,8 @@ def _verify_strictly(sent: Object, review: Object, given: Object, *, mutating: b
         raise CallFailed(f"{_INVALID}: webhook returned response.patch but not response.patchType")
     if not patch and patch_type is not None:
         raise CallFailed(f"{_INVALID}: webhook returned response.patchType but not response.patch")
-    if patch and patch_type != "JSONPatch":
-        if not patch_type:
-            raise CallFailed(f'{_INVALID}: webhook returned invalid response.patchType of ""')
-        raise CallFailed(f"unsupported patch type {fields.quote(str(patch_type))}")
+    if patch_type == "":
+        raise CallFailed(f'{_INVALID}: webhook returned invalid response.patchType of ""')
 
 
 def _patch(given: Object) -> list[Any]:
@@ -145,9 +146,9 @@ def _patch(given: Object) -> list[Any]:
     try:
         decoded: Any = orjson.loads(base64.b64decode(str(encoded), validate=True))
     except (binascii.Error, ValueError) as error:
-        raise CallFailed(f"received undecodable patch in webhook response: {error}") from None
+        raise CallFailed(f"{_UNDECODABLE}: {gowords.json_error(error)}") from None
     if decoded is not None and not isinstance(decoded, list):
-        raise CallFailed("received undecodable patch in webhook response: a JSON patch must be a list of operations")
+        raise CallFailed(f"{_UNDECODABLE}: {gowords.mismatch(decoded)} into Go value of type jsonpatch.Patch")
     return objects.sequence(decoded)
 
 

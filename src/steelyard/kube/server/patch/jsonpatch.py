@@ -258,3 +258,9 @@ def _same(left: Any, right: Any) -> bool:
     if isinstance(left, list):
         return len(cast("list[Any]", left)) == len(right) and all(map(_same, cast("list[Any]", left), right))
     return left == right
+
+
+def told(error: errors.ApiError) -> str:
+    """Why a patch does not apply, for those who are told: webhooks' authors are."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    return notes[0].partition(": ")[2] if notes else error.message

@@ -10,6 +10,7 @@ import orjson
 from steelyard.kube import fields, names, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
+from steelyard.kube.server.strategies import labelselectors
 from steelyard.kube.server.strategies.base import Strategy, default
 
 GROUP: Final = "rbac.authorization.k8s.io"
@@ -27,6 +28,11 @@ class RoleStrategy(Strategy):
         if isinstance(aggregation, dict) and not objects.at(aggregation, "clusterRoleSelectors"):
             text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
             found.append(fields.required("aggregationRule.clusterRoleSelectors", text))
+        for index, selector in enumerate(objects.sequence(objects.at(aggregation or {}, "clusterRoleSelectors"))):
+            place = f"aggregationRule.clusterRoleSelectors[{index}]"
+            wrong = list(labelselectors.validate(objects.mapping(selector), place))
+            if wrong:
+                found += [*wrong, Cause(place, "FieldValueInvalid", "Invalid value: null: invalid label selector.")]
         return found
 
     def _validate_rule(self, rule: Object, path: str) -> Iterable[Cause]:
@@ -79,7 +85,7 @@ class BindingStrategy(Strategy):
         role = objects.mapping(obj.get("roleRef"))
         if role != objects.mapping(old.get("roleRef")):
             shown = {"APIGroup": role.get("apiGroup"), "Kind": role.get("kind"), "Name": role.get("name")}
-            text = f"Invalid value: {orjson.dumps(shown).decode()}: field is immutable"
+            text = f"Invalid value: {orjson.dumps(shown).decode()}: cannot change roleRef"
             found.append(Cause("roleRef", "FieldValueInvalid", text))
         return found
 

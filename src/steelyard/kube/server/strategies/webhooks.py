@@ -6,12 +6,13 @@ An update may keep what was accepted once under weaker rules, as upstream lets i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from steelyard.kube import fields, names, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server.admission import conditions, endpoint
+from steelyard.kube.server.strategies import labelselectors
 from steelyard.kube.server.strategies.base import Strategy, default
 
 _REVIEW_VERSIONS: Final = ("v1", "v1beta1")
@@ -19,11 +20,11 @@ _HARMLESS: Final = ("None", "NoneOnDryRun")
 _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun", "Some", "Unknown")
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
-_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class WebhookStrategy(Strategy):
     tracks_generation = True
+    is_judged_by_schema = False
 
     def __init__(self, *, mutating: bool) -> None:
         self._mutating = mutating
@@ -69,7 +70,7 @@ class WebhookStrategy(Strategy):
                 text = "the timeout value must be between 1 and 30 seconds"
                 yield fields.invalid(f"{place}.timeoutSeconds", seconds, text)
             for key in ("namespaceSelector", "objectSelector"):
-                yield from _selector(objects.mapping(hook.get(key)), f"{place}.{key}")
+                yield from labelselectors.validate(objects.mapping(hook.get(key)), f"{place}.{key}")
             if self._mutating:
                 yield from _supported(hook, "reinvocationPolicy", ("IfNeeded", "Never"), place)
             yield from endpoint.validate(objects.mapping(hook.get("clientConfig")), f"{place}.clientConfig")
@@ -177,30 +178,3 @@ def _review_versions(versions: list[str], place: str, *, must_know: bool) -> Ite
             yield fields.invalid(f"{place}[{index}]", version, text)
     if must_know and not set(_REVIEW_VERSIONS) & set(versions):
         yield fields.invalid(place, versions, f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")
-
-
-def _selector(selector: Object, place: str) -> Iterable[Cause]:
-    for key, value in objects.mapping(selector.get("matchLabels")).items():
-        for text in names.qualified_name(key):
-            yield fields.invalid(f"{place}.matchLabels", key, text)
-        for text in names.label_value(str(value)):
-            yield fields.invalid(f"{place}.matchLabels", value, text)
-    for index, expression in enumerate(map(objects.mapping, objects.sequence(selector.get("matchExpressions")))):
-        yield from _expression(expression, f"{place}.matchExpressions[{index}]")
-
-
-def _expression(expression: Object, place: str) -> Iterable[Cause]:
-    operator: Any = expression.get("operator")
-    values = _texts(expression, "values")
-    if operator not in _OPERATORS:
-        yield fields.invalid(f"{place}.operator", operator or "", "not a valid selector operator")
-    elif operator in ("In", "NotIn") and not values:
-        yield fields.required(f"{place}.values", "must be specified when `operator` is 'In' or 'NotIn'")
-    elif operator in ("Exists", "DoesNotExist") and values:
-        yield fields.forbidden(f"{place}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-    key = str(expression.get("key") or "")
-    for text in names.qualified_name(key):
-        yield fields.invalid(f"{place}.key", key, text)
-    for index, value in enumerate(values):
-        for text in names.label_value(value):
-            yield fields.invalid(f"{place}.values[{index}]", value, text)
