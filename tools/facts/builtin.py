@@ -121,6 +121,29 @@ def enum_of(field: golang.Field, package: str) -> tuple[str, ...]:
         return ()
 
 
+def go_name(field: golang.Field, package: str) -> str:
+    """The field's type as Go prints it: `v1.Protocol`, `[]v1.IPFamily`, `v1.ResourceList`. A pointer is left out."""
+
+    def printed(found: re.Match[str]) -> str:
+        alias, name = found.groups()
+        if alias:
+            return f"{go(package).imports[alias].rpartition('/')[2]}.{name}"
+        return f"{package.partition('/')[2]}.{name}" if name[0].isupper() else name
+
+    text = re.sub(r"(?:(\w+)\.)?(\w+)", printed, field.type.removeprefix("*"))
+    return text.replace("[]byte", "[]uint8")
+
+
+def usual_go_name(wire: protos.Wire, name: str, package: str) -> str:
+    """What can be told of it without a further fact."""
+    base = {"bytes": "[]uint8", "double": "float64"}.get(name, name)
+    if name[0].isupper() or "." in name:
+        home, _, local = name.rpartition(".")
+        is_special = name in {*_SPECIAL.values(), "StringList"}
+        base = f"{'v1' if is_special else (home or package).partition('/')[2]}.{local}"
+    return f"[]{base}" if wire.repeated else f"map[string]{base}" if wire.mapped else base
+
+
 def overlay(schema: Json) -> Json:
     """What OpenAPI adds to a field: list and map types, merge keys, defaults that are more than Go's zero value."""
     said: Json = {}
@@ -153,6 +176,8 @@ def field_entry(field: golang.Field, wire: protos.Wire | None, package: str, sch
         more["omitZero"] = True
     if enum := enum_of(field, package):
         more["enum"] = sorted(enum)
+    if (printed := go_name(field, package)) != usual_go_name(wire, name, package):
+        more["go"] = printed
     entry: list[Any] = [("*" if field.pointer else "") + expression, field.number]
     return [*entry, more] if more else entry
 
