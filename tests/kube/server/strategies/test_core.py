@@ -75,7 +75,10 @@ SECRETS: list[tuple[str, Object, list[str]]] = [
     (
         "dockerconfigjson is JSON, and never shown",
         {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": encoded("no")}},
-        ['data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": the value is not a JSON object'],
+        [
+            'data[.dockerconfigjson]: Invalid value: "<secret contents redacted>": '
+            "invalid character 'o' in literal null (expecting 'u')"
+        ],
     ),
     (
         "a token names its account",

@@ -30,6 +30,7 @@ class Held:
 def service(**spec: Any) -> Object:
     obj: Object = {"metadata": {"name": "web", "namespace": "default"}, "spec": {"ports": [{"port": 80}], **spec}}
     STRATEGY.prepare_create(obj)
+    STRATEGY.complete_create(obj)
     return obj
 
 
@@ -49,6 +50,22 @@ def test_defaults() -> None:
         "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
     }
     assert obj["status"] == {"loadBalancer": {}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "policy", "families"),
+    [
+        ({"clusterIP": "None"}, "RequireDualStack", ["IPv4", "IPv6"]),
+        ({"clusterIP": "None", "ipFamilies": ["IPv6"]}, "RequireDualStack", ["IPv6", "IPv4"]),
+        ({"clusterIP": "None", "ipFamilyPolicy": "SingleStack"}, "SingleStack", ["IPv4"]),
+        ({"clusterIP": "None", "selector": {"a": "b"}}, "SingleStack", ["IPv4"]),
+    ],
+)
+def test_a_headless_service_without_a_selector_is_for_both_families(
+    changes: dict[str, Any], policy: str, families: list[str]
+) -> None:
+    target = service(**changes)["spec"]
+    assert (target["ipFamilyPolicy"], target["ipFamilies"], target["clusterIPs"]) == (policy, families, ["None"])
 
 
 def test_an_address_is_allocated_out_of_the_range_and_stays_the_same() -> None:

@@ -94,7 +94,14 @@ def test_other_workloads_have_defaults_too() -> None:
 
 
 WORKLOADS: list[tuple[str, Object, list[str]]] = [
-    ("a selector is needed", workload(selector=None), ["spec.selector: Required value"]),
+    (
+        "a selector is needed",
+        workload(selector=None),
+        [
+            "spec.selector: Required value",
+            'spec.template.metadata.labels: Invalid value: {"app":"web"}: `selector` does not match template `labels`',
+        ],
+    ),
     (
         "an empty selector",
         workload(selector={}),

@@ -38,8 +38,11 @@ class Strategy:
     def complete_create(self, obj: Object) -> None:
         """What the server adds to a new object by itself, so that no manager has it; in place."""
 
-    def prepare_update(self, obj: Object, old: Object) -> None:
+    def complete_update(self, obj: Object) -> None:
         """The same on an update; in place."""
+
+    def prepare_update(self, obj: Object, old: Object) -> None:
+        """As `prepare_create`, on an update; in place."""
         del old
         self.prepare_create(obj)
 

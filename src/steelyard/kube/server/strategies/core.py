@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any, Final, cast
 
 import orjson
@@ -11,7 +10,7 @@ import orjson
 from steelyard.kube import fields, names, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.server import metadata
+from steelyard.kube.server import metadata, syntax, typechecks
 from steelyard.kube.server.strategies import podtemplates
 from steelyard.kube.server.strategies.base import Strategy, default, immutable, spec
 
@@ -121,13 +120,16 @@ def _json_under(key: str) -> Any:
         del obj
         if key not in data:
             return [fields.required(f"data[{key}]")]
+        content = base64.b64decode(str(data[key]))
         try:
-            is_object = isinstance(orjson.loads(base64.b64decode(str(data[key]))), dict)
-        except (ValueError, binascii.Error):
-            is_object = False
-        if is_object:
-            return []
-        return [fields.invalid(f"data[{key}]", "<secret contents redacted>", "the value is not a JSON object")]
+            value = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            wrong = syntax.problem(content)
+        else:
+            is_fine = value is None or isinstance(value, dict)
+            what = f"{typechecks.describe(value)} into Go value of type map[string]interface {{}}"
+            wrong = "" if is_fine else f"json: cannot unmarshal {what}"
+        return [fields.invalid(f"data[{key}]", "<secret contents redacted>", wrong)] if wrong else []
 
     return rule
 

@@ -41,12 +41,17 @@ class ServiceStrategy(Strategy):
                 port["targetPort"] = port.get("port")
         if target["type"] != "ExternalName":
             default(target, "internalTrafficPolicy", "Cluster")
-            _single_stack(target)
         if target["type"] in _EXPOSED or objects.sequence(target.get("externalIPs")):
             default(target, "externalTrafficPolicy", "Cluster")
         if target["type"] == "LoadBalancer":
             default(target, "allocateLoadBalancerNodePorts", True)
         obj["status"] = {"loadBalancer": {}}
+
+    def complete_create(self, obj: Object) -> None:
+        _settle_families(spec(obj))
+
+    def complete_update(self, obj: Object) -> None:
+        _settle_families(spec(obj))
 
     def prepare_update(self, obj: Object, old: Object) -> None:
         """A client that leaves out what was allocated means to keep it."""
@@ -109,15 +114,21 @@ def _is_headless(target: Object) -> bool:
     return target.get("clusterIP") == "None" or objects.sequence(target.get("clusterIPs")) == ["None"]
 
 
-def _single_stack(target: Object) -> None:
+def _settle_families(target: Object) -> None:
+    """Addresses and families that the server fills in. A service without address or selector is meant for both."""
+    if target.get("type") == "ExternalName":
+        return
     address, addresses = target.get("clusterIP"), objects.sequence(target.get("clusterIPs"))
     if address and not addresses:
         target["clusterIPs"] = [address]
     elif addresses and not address:
         target["clusterIP"] = addresses[0]
-    default(target, "ipFamilyPolicy", "SingleStack")
-    if not target.get("ipFamilies"):
-        target["ipFamilies"] = ["IPv4"]
+    is_for_both = _is_headless(target) and not target.get("selector")
+    default(target, "ipFamilyPolicy", "RequireDualStack" if is_for_both else "SingleStack")
+    families = objects.sequence(target.get("ipFamilies")) or ["IPv4"]
+    if is_for_both and len(families) < 2 and target["ipFamilyPolicy"] != "SingleStack":
+        families = [*families, "IPv6" if families[0] == "IPv4" else "IPv4"]
+    target["ipFamilies"] = families
 
 
 def _keep_node_ports(target: Object, before: Object) -> None:

@@ -185,18 +185,22 @@ def _template_spec(target: Object) -> Object:
 
 def _validate_selector(target: Object, noun: str) -> list[Cause]:
     selector = target.get("selector")
+    labels = objects.mapping(objects.at(target, "template", "metadata", "labels"))
+    mismatch = "`selector` does not match template `labels`"
     if not isinstance(selector, dict):
-        return [fields.required("spec.selector")]
+        # No selector selects nothing, not even a template without labels.
+        return [
+            fields.required("spec.selector"),
+            fields.invalid("spec.template.metadata.labels", labels or None, mismatch),
+        ]
     wanted = objects.mapping(cast(Object, selector))
     expressions = [objects.mapping(entry) for entry in objects.sequence(wanted.get("matchExpressions"))]
     if not wanted.get("matchLabels") and not expressions:
         return [fields.invalid("spec.selector", wanted, f"empty selector is invalid for {noun}")]
-    labels = objects.mapping(objects.at(target, "template", "metadata", "labels"))
     fits = all(labels.get(key) == value for key, value in objects.mapping(wanted.get("matchLabels")).items())
     if fits and all(_fits(expression, labels) for expression in expressions):
         return []
-    text = "`selector` does not match template `labels`"
-    return [fields.invalid("spec.template.metadata.labels", labels or None, text)]
+    return [fields.invalid("spec.template.metadata.labels", labels or None, mismatch)]
 
 
 def _fits(expression: Object, labels: Object) -> bool:
