@@ -69,6 +69,35 @@ def _go_json(value: Any) -> str:
     return _HTML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) if _HTML.search(text) else text
 
 
+def go_value(value: Any) -> str:
+    """A value as Go's `%v` prints it.
+
+    >>> go_value({"b": [1, None], "a": True})
+    'map[a:true b:[1 <nil>]]'
+    """
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value)
+        return f"map[{' '.join(f'{key}:{go_value(members[key])}' for key in sorted(members))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(go_value, cast('list[Any]', value)))}]"
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return number(value) if isinstance(value, int | float) else str(value)
+
+
+_GO_TYPES: Final[dict[Any, str]] = {
+    dict: "map[string]interface {}", list: "[]interface {}", str: "string", bool: "bool", int: "int64",
+    float: "float64",
+}  # fmt: skip
+
+
+def go_type(value: Any) -> str:
+    """What Go decodes a JSON value into."""
+    return _GO_TYPES.get(cast(Any, type)(value), "<nil>")
+
+
 def show(value: Any) -> str:
     if isinstance(value, str):
         return quote(value)

@@ -18,16 +18,16 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "\n".join(
 @pytest.mark.parametrize(
     ("content_type", "body"),
     [
-        pytest.param("application/json", b'{"kind":"Pod","n":[1,2.5,null,true]}', id="JSON"),
-        pytest.param("application/json; charset=utf-8", b'{"kind":"Pod","n":[1,2.5,null,true]}', id="with charset"),
-        pytest.param("", b'{"kind":"Pod","n":[1,2.5,null,true]}', id="no content type means JSON"),
-        pytest.param("application/yaml", b"kind: Pod\nn: [1, 2.5, null, true]\n", id="YAML"),
-        pytest.param("application/yaml", b'{"kind":"Pod","n":[1,2.5,null,true]}', id="JSON called YAML"),
-        pytest.param("application/yaml", b'{kind: Pod, "n": [1, 2.5, ~, yes]}', id="YAML that looks like JSON"),
+        pytest.param("application/json", b'{"kind":"Pod","m":[1,2.5,null,true]}', id="JSON"),
+        pytest.param("application/json; charset=utf-8", b'{"kind":"Pod","m":[1,2.5,null,true]}', id="with charset"),
+        pytest.param("", b'{"kind":"Pod","m":[1,2.5,null,true]}', id="no content type means JSON"),
+        pytest.param("application/yaml", b"kind: Pod\nm: [1, 2.5, null, true]\n", id="YAML"),
+        pytest.param("application/yaml", b'{"kind":"Pod","m":[1,2.5,null,true]}', id="JSON called YAML"),
+        pytest.param("application/yaml", b'{kind: Pod, "m": [1, 2.5, ~, yes]}', id="YAML that looks like JSON"),
     ],
 )
 def test_objects_are_decoded(content_type: str, body: bytes) -> None:
-    assert payloads.read("create", content_type, body) == ({"kind": "Pod", "n": [1, 2.5, None, True]}, "")
+    assert payloads.read("create", content_type, body) == ({"kind": "Pod", "m": [1, 2.5, None, True]}, "")
 
 
 def test_yaml_means_what_its_json_form_means() -> None:

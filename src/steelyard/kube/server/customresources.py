@@ -143,8 +143,8 @@ def validate_scale(scale: ScalePaths, obj: Object) -> list[Cause]:
         if value is None:
             continue
         if not isinstance(value, int) or isinstance(value, bool):
-            text = f"{path} accessor error: {fields.show(value)} is not an integer"
-            found.append(fields.invalid(path, 0, text))
+            text = f"{fields.go_value(value)} is of the type {fields.go_type(value)}, expected int64"
+            found.append(fields.invalid(path, 0, f"{path} accessor error: {text}"))
         elif value < 0:
             found.append(fields.invalid(path, value, "should be a non-negative integer"))
         elif value > 2147483647:

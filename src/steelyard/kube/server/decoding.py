@@ -44,27 +44,34 @@ def read(resource: Resource, call: Call) -> Object:
     try:
         check(resource, call.body)
     except Undecodable as error:
-        raise refusal(resource, error, call.payload) from None
+        raise refusal(resource, error, call.payload, call.body) from None
     return cast(Object, call.body or {})
 
 
-def refusal(resource: Resource, error: Undecodable, payload: Payload | None) -> errors.BadRequest:
-    """The answer to a create or update."""
+def refusal(
+    resource: Resource, error: Undecodable, payload: Payload | None = None, value: Any = None
+) -> errors.BadRequest:
+    """The answer to a create or update; `value` is what was decoded from the payload."""
     if not error.kind:
         return bodies.unrecognized(resource.kind, error.reason, payload)
-    reason = _with_numbers_as_written(resource, error.reason, payload)
+    reason = _as_written(resource, error.reason, payload, value)
     return errors.BadRequest(
         f'{error.kind} in version "{error.version}" cannot be handled as a {resource.kind}: {reason}'
     )
 
 
-def _with_numbers_as_written(resource: Resource, reason: str, payload: Payload | None) -> str:
-    """Decoding has turned `1e3` into 1000.0, but upstream quotes the body."""
-    if payload is None or payload.form != "json" or "unmarshal number " not in reason:
-        return reason
+def _as_written(resource: Resource, reason: str, payload: Payload | None, value: Any) -> str:
+    """Decoding has turned `1e3` into 1000.0, but upstream quotes the body. YAML it reads by way of sorted JSON."""
     name = tables.type_name(resource.group, resource.version, resource.kind)
+    if payload is None or name is None:
+        return reason
+    if payload.form == "yaml":
+        in_order = orjson.loads(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
+        return typechecks.problem(name, in_order) or reason
+    if payload.form != "json" or "unmarshal number " not in reason:
+        return reason
     written = json.loads(payload.data.decode("utf-8", "replace"), parse_float=typechecks.Literal)
-    return (typechecks.problem(name, written) if name else "") or reason
+    return typechecks.problem(name, written) or reason
 
 
 def interpret(value: Any) -> tuple[str, str, str]:
@@ -112,6 +119,10 @@ def check(resource: Resource, value: Any) -> None:
 def unregistered(group: str, version: str, kind: str) -> str:
     api_version = f"{group}/{version}" if group else version
     return f'no kind "{kind}" is registered for version "{api_version}" in scheme "{_SCHEME}"'
+
+
+def unregistered_type(name: str) -> str:
+    return f'no kind is registered for the type {name} in scheme "{_SCHEME}"'
 
 
 def _registered(resource: Resource, group: str, version: str, kind: str) -> str | None:

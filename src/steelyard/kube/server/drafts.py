@@ -46,12 +46,12 @@ def decode(served: Served, body: Any, wanted: WriteOptions, payload: Payload | N
     try:
         draft, complaints = _decoded(served, body, payload, wanted)
     except decoding.Undecodable as error:
-        raise decoding.refusal(served.resource, error, payload) from None
+        raise decoding.refusal(served.resource, error, payload, body) from None
     if complaints and wanted.field_validation == "Strict":
         raise metadata.strict_error(served.resource, complaints)
     draft.warnings = strictness.warnings(complaints)
-    if served.custom:
-        _check_claim(served, draft.obj, is_patched=False)
+    if served.custom and draft.obj["apiVersion"] != served.resource.api_version:
+        raise decoding.other_version(str(draft.obj["apiVersion"] or ""), served.resource)
     return draft
 
 
@@ -60,14 +60,23 @@ def decode_patched(served: Served, patched: Patched, wanted: WriteOptions) -> Dr
     try:
         draft, complaints = _decoded(served, patched.document, None, wanted, patched)
     except decoding.Undecodable as error:
-        raise patched.refused(error.reason) from None
+        raise patched.refused(_reason_in_order(served, patched) or error.reason) from None
     complaints = [*patched.complaints, *complaints]
     if complaints and wanted.field_validation == "Strict":
         raise patched.refused(f"strict decoding error: {', '.join(complaints)}")
     draft.warnings = strictness.warnings(complaints)
-    if served.custom:
-        _check_claim(served, draft.obj, is_patched=True)
     return draft
+
+
+def _reason_in_order(served: Served, patched: Patched) -> str:
+    """Why a document cannot be decoded if it is read in the order in which it is quoted."""
+    if served.custom or patched.is_converted:
+        return ""
+    try:
+        decoding.check(served.resource, orjson.loads(patched.quoted()))
+    except decoding.Undecodable as error:
+        return error.reason
+    return ""
 
 
 def _decoded(
@@ -150,20 +159,18 @@ def _text(value: Any, payload: Payload | None, patched: Patched | None) -> str:
     return patched.quoted() if patched is not None else decoding.text_of(value, payload)
 
 
-def _check_claim(served: Served, obj: Object, *, is_patched: bool) -> None:
-    """A custom resource that says it is something else. A patch may change the version, only to be told in the end."""
+def check_claim(served: Served, obj: Object) -> None:
+    """Raises Invalid for a custom resource that says it is something else."""
     resource = served.resource
     api_version, kind = str(obj.get("apiVersion") or ""), str(obj.get("kind") or "")
-    if api_version != resource.api_version and not is_patched:
-        raise decoding.other_version(api_version, resource)
+    if served.custom is None or (api_version, kind) == (resource.api_version, resource.kind):
+        return
     causes: list[Cause] = []
     if kind != resource.kind:
         causes.append(fields.invalid("kind", kind, f"must be {resource.kind}"))
     if api_version != resource.api_version:
         causes.append(fields.invalid("apiVersion", api_version, f"must be {resource.api_version}"))
-    if causes:
-        group = api_version.rpartition("/")[0]
-        raise errors.invalid(group, kind, objects.name(obj), causes)
+    raise errors.invalid(api_version.rpartition("/")[0], kind, objects.name(obj), causes)
 
 
 def prepare_new(served: Served, draft: Draft, wanted: WriteOptions, now: str, subresource: str = "") -> None:
@@ -251,7 +258,12 @@ def changed(
         if meta == old["metadata"]:
             # The same object is compared at once, an equal one field by field.
             obj["metadata"] = old["metadata"]
-        obj = _tracked(served, old, obj, wanted, now, subresource)
+        if served.custom and subresource == "status":
+            obj = _tracked_status(served, old, obj, draft.obj["metadata"], wanted, now)
+        else:
+            obj = _tracked(served, old, obj, wanted, now, subresource)
+    if not subresource:
+        strategy.complete_update(obj)
     if finish is None and _is_unchanged(old, obj, subresource):
         return old
     is_custom = served.custom is not None
@@ -305,6 +317,18 @@ def _tracked(
         ignored=reset_fields(served, subresource),
     )
     return encoding.stored(served.go_type, tracked) if served.go_type else tracked
+
+
+def _tracked_status(served: Served, old: Object, obj: Object, asked: Object, wanted: WriteOptions, now: str) -> Object:
+    """A write to the status of a custom resource does not change the metadata, and yet upstream notes who tried to."""
+    if all(asked.get(name) == obj["metadata"].get(name) for name in _NOTED):
+        return _tracked(served, old, obj, wanted, now, "status")
+    with_asked = {**obj, "metadata": {**obj["metadata"], **{name: asked[name] for name in _NOTED if name in asked}}}
+    tracked = _tracked(served, old, with_asked, wanted, now, "status")
+    return managedfields.with_managed(obj, objects.metadata(tracked).get("managedFields"))
+
+
+_NOTED: Final = ("annotations", "finalizers", "labels", "ownerReferences")
 
 
 def _refuse(served: Served, obj: Object, causes: list[Cause]) -> None:

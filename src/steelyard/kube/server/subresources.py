@@ -13,7 +13,7 @@ from steelyard.kube import errors, fields, objects
 from steelyard.kube.builtin import tables
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
-from steelyard.kube.server import bodies, drafts, scales, writing
+from steelyard.kube.server import bodies, decoding, drafts, scales, writing
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server.apply import apply, managedfields, scaling
 from steelyard.kube.server.apply.fieldset import FieldSet
@@ -47,16 +47,26 @@ async def get_scale(core: Core, served: Served, call: Call) -> Reply:
 
 async def update_scale(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.write_options(call.options, "UpdateOptions")
-    bodies.read_object(call, _SCALE.resource.kind)
 
     async def attempt() -> Reply:
-        draft = drafts.decode(_SCALE, call.body, wanted, call.payload)
+        draft = _decoded(served, call, wanted)
         writing.check_identity(served, draft.obj, call)
         record = await _head(core, served, call)
         scale = _tracked(_current(served, record), draft.obj, wanted, core.timestamp())
         return await _set(core, served, call, record, Draft(scale, draft.warnings), wanted)
 
     return await writing.retried(served, call, attempt)
+
+
+def _decoded(served: Served, call: Call, wanted: WriteOptions) -> Draft:
+    try:
+        bodies.read_object(call, _SCALE.resource.kind)
+        return drafts.decode(_SCALE, call.body, wanted, call.payload)
+    except errors.BadRequest:
+        if served.custom is None:
+            raise
+        # Upstream's server of custom resources has no name for the type when it comes to telling what is wrong.
+        raise errors.BadRequest(decoding.unregistered_type("v1.Scale")) from None
 
 
 async def patch_scale(core: Core, served: Served, call: Call) -> Reply:

@@ -81,6 +81,7 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     if parameters.is_revision(str(metadata.get("resourceVersion") or "")) and not wanted.dry_run:
         raise errors.Unclassified("resourceVersion should not be set on objects to be created")
     _check_namespace(core, served, metadata)
+    drafts.check_claim(served, draft.obj)
     admission = passage.of_write(core, served, call, wanted, "CREATE")
     if admission is not None:
         drafts.prepare_new(served, draft, wanted, core.timestamp())
@@ -160,6 +161,7 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
     longer be when webhooks have answered, this raises Mismatch.
     """
     _check_preconditions(served, call, record, draft.obj)
+    drafts.check_claim(served, draft.obj)
     old = view(record, served)
     admission = passage.of_write(core, served, call, wanted, "UPDATE", old)
     if admission is not None:

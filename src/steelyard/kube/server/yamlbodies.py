@@ -100,12 +100,12 @@ else:
 
 
 class _Loader(_SafeLoader):
-    """Tells texts from numbers and booleans as go-yaml does: dates and `12:30` are texts, `1e3` is none."""
+    """Tells texts from numbers and booleans as go-yaml does: dates and `12:30` are texts, `y` and `1e3` are not."""
 
 
 _PLAIN: Final = {
     "tag:yaml.org,2002:bool": (
-        r"[yY]es|YES|[nN]o|NO|[tT]rue|TRUE|[fF]alse|FALSE|[oO]n|ON|[oO]ff|OFF",
+        r"[yYnN]|[yY]es|YES|[nN]o|NO|[tT]rue|TRUE|[fF]alse|FALSE|[oO]n|ON|[oO]ff|OFF",
         "yYnNtTfFoO",
     ),
     "tag:yaml.org,2002:float": (
@@ -132,6 +132,13 @@ def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
 
 
 _Loader.yaml_implicit_resolvers = _resolvers()
+
+
+def _construct_bool(loader: Any, node: yaml.ScalarNode) -> bool:
+    return str(loader.construct_scalar(node)).lower() in {"y", "yes", "true", "on"}
+
+
+_Loader.add_constructor("tag:yaml.org,2002:bool", _construct_bool)
 
 
 class _Expansion:

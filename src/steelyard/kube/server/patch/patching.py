@@ -118,8 +118,8 @@ def _strategic_patch(target: Target, call: Call, current: Object, *, is_strict: 
         converted = conversion.convert(name, document) if name is not None else document
     except conversion.Inconvertible as error:
         reason = str(error)
-        raise Patched(document, lambda: quoting.go_value(patch)).refused(reason) from None
-    return Patched(converted, lambda: quoting.go_value(patch), complaints, is_converted=True)
+        raise Patched(document, lambda: fields.go_value(patch)).refused(reason) from None
+    return Patched(converted, lambda: fields.go_value(patch), complaints, is_converted=True)
 
 
 def _is_repetitive(call: Call) -> bool:

@@ -11,7 +11,6 @@ from typing import Any, Final, cast
 
 import orjson
 
-from steelyard.kube import fields
 from steelyard.kube.builtin import types
 from steelyard.kube.objects import Object
 
@@ -101,21 +100,3 @@ def ordered_fields(name: str) -> dict[str, types.Field]:
     for _, more in inlined:
         result.update(more)
     return result
-
-
-def go_value(value: Any) -> str:
-    """A value as Go's `%v` prints it.
-
-    >>> go_value({"b": [1, None], "a": True})
-    'map[a:true b:[1 <nil>]]'
-    """
-    if isinstance(value, dict):
-        members = cast(Object, value)
-        return f"map[{' '.join(f'{key}:{go_value(members[key])}' for key in sorted(members))}]"
-    if isinstance(value, list):
-        return f"[{' '.join(map(go_value, cast('list[Any]', value)))}]"
-    if value is None:
-        return "<nil>"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return fields.number(value) if isinstance(value, int | float) else str(value)

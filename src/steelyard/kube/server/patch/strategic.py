@@ -19,10 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
-from steelyard.kube import errors
+from steelyard.kube import errors, fields
 from steelyard.kube.objects import Object
 from steelyard.kube.schema.model import ANY, Schema
-from steelyard.kube.server.patch import quoting
 
 _DIRECTIVE: Final = "$patch"
 _RETAIN: Final = "$retainKeys"
@@ -70,7 +69,7 @@ def _directed(patch: Object) -> Object:
 
 
 def _unknown_directive(patch: Object) -> errors.Unclassified:
-    return errors.Unclassified(f"unknown patch type: {patch[_DIRECTIVE]} in map: {quoting.go_value(patch)}")
+    return errors.Unclassified(f"unknown patch type: {patch[_DIRECTIVE]} in map: {fields.go_value(patch)}")
 
 
 def _retained(merged: Object, patch: Object) -> Object:
@@ -178,8 +177,8 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
     remaining = iter([_key_of(item, key) if key else item for item in order])
     if not all(any(value == candidate for candidate in remaining) for value in values):
         raise errors.Unclassified(
-            f"The order in patch list:\n{quoting.go_value(patch)}\n doesn't match {_ORDER} list:\n"
-            f"{quoting.go_value(order)}\n"
+            f"The order in patch list:\n{fields.go_value(patch)}\n doesn't match {_ORDER} list:\n"
+            f"{fields.go_value(order)}\n"
         )
 
 
@@ -216,7 +215,7 @@ def _find(items: list[Any], key: str, value: Any) -> int:
 def _key_of(item: Any, key: str) -> Any:
     value = cast(Object, item).get(key, _MISSING) if isinstance(item, dict) else _MISSING
     if value is _MISSING:
-        raise errors.Unclassified(f"map: {quoting.go_value(item)} does not contain declared merge key: {key}")
+        raise errors.Unclassified(f"map: {fields.go_value(item)} does not contain declared merge key: {key}")
     return value
 
 
@@ -226,7 +225,7 @@ def _holds_maps(*lists: list[Any]) -> bool:
     if any(item.__class__ is list for items in lists for item in items):
         raise errors.Invalid("the server rejected our request due to an error in our request")
     if len(kinds) > 1:
-        raise errors.Unclassified(f"list element types are not identical: {quoting.go_value([*lists])}")
+        raise errors.Unclassified(f"list element types are not identical: {fields.go_value([*lists])}")
     return True in kinds
 
 
@@ -250,13 +249,8 @@ def _list(value: Any, message: str) -> list[Any]:
 
 def _check_is_list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise errors.Unclassified(f"expected a []interface {{}}, but received a {_go_type(value)}")
+        raise errors.Unclassified(f"expected a []interface {{}}, but received a {fields.go_type(value)}")
     return cast("list[Any]", value)
-
-
-def _go_type(value: Any) -> str:
-    names = {dict: "map[string]interface {}", str: "string", bool: "bool", int: "int64", float: "float64"}
-    return names.get(cast(Any, type)(value), "%!s(<nil>)")
 
 
 def _field_of(key: str, prefix: str, message: str) -> str:
@@ -286,8 +280,8 @@ def _is_directive(key: str) -> bool:
 def _plain(value: Any) -> Any:
     """A part of the patch as a part of the result: without nulls and directives, and what they say to delete."""
     if isinstance(value, dict):
-        fields = cast(Object, value).items()
-        return {key: _plain(field) for key, field in fields if not (_is_directive(key) or _is_unwanted(field))}
+        members = cast(Object, value).items()
+        return {key: _plain(field) for key, field in members if not (_is_directive(key) or _is_unwanted(field))}
     if isinstance(value, list):
         return [_plain(item) for item in cast("list[Any]", value) if item is None or not _is_unwanted(item)]
     return value
@@ -302,8 +296,8 @@ def _added(value: Any) -> Any:
     if isinstance(value, dict):
         if _DIRECTIVE in value:
             return _MISSING
-        fields = cast(Object, value).items()
-        kept = ((key, _added(field)) for key, field in fields if field is not None and not _is_directive(key))
+        members = cast(Object, value).items()
+        kept = ((key, _added(field)) for key, field in members if field is not None and not _is_directive(key))
         return {key: field for key, field in kept if field is not _MISSING}
     if isinstance(value, list):
         kept_items = map(_added, cast("list[Any]", value))
