@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import time
 from datetime import UTC, datetime
 
 UNKNOWN = "<unknown>"
@@ -16,6 +18,16 @@ def timestamp(moment: datetime) -> str:
     if moment.tzinfo is not None and moment.tzinfo is not UTC:
         moment = moment.astimezone(UTC)
     return f"{moment.isoformat(timespec='seconds')[:19]}Z"
+
+
+def current() -> str:
+    """The timestamp of now."""
+    return _second(int(time.time()))
+
+
+@functools.lru_cache(maxsize=4)
+def _second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def parse(value: object) -> datetime | None:

@@ -67,7 +67,7 @@ class Core:
         self._namespaces = keys.collection(space, "", NAMESPACES.plural)
 
     def timestamp(self) -> str:
-        return ages.timestamp(self.now())
+        return ages.current() if self.now is ages.utcnow else ages.timestamp(self.now())
 
     def key(self, resource: Resource, namespace: str, name: str) -> str:
         return keys.key(self.space, resource, namespace, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -42,8 +43,13 @@ _PLAIN_WRITE = WriteOptions("unknown")
 
 def write_options(options: Mapping[str, str], kind: str = "CreateOptions", *, patch: str = "") -> WriteOptions:
     """`patch` is the patch type; server-side apply must name its manager, and only it may force."""
-    if not options and patch != "apply":
-        return _PLAIN_WRITE
+    return _write_options(tuple(options.items()), kind, patch) if options or patch == "apply" else _PLAIN_WRITE
+
+
+@functools.lru_cache(maxsize=256)
+def _write_options(given: tuple[tuple[str, str], ...], kind: str, patch: str) -> WriteOptions:
+    """Clients send the same ones over and over."""
+    options = dict(given)
     manager = options.get("fieldManager", "")
     causes: list[Cause] = []
     if patch == "apply" and not manager:
