@@ -136,7 +136,8 @@ class _Evaluator:
         overloads = self._checked.overloads_of(node)
         if len(overloads) == 1 and not any(type_.kind == "dyn" for type_ in types_):
             implementation = overloads[0].implementation
-            if node.function in _FOLDED and all(isinstance(argument, Constant) for argument in node.arguments):
+            is_constant = node.target is None and all(isinstance(argument, Constant) for argument in node.arguments)
+            if node.function in _FOLDED and is_constant:
                 try:
                     return _constant(implementation(*(run([]) for run in runs)))
                 except EvaluationError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias, cast
 
 from steelyard.kube import fields, names, objectmeta, objects
@@ -19,6 +19,25 @@ def validate(schema: Schema, value: Any, path: str = "") -> list[Cause]:
     if check is not None:
         check(value, path, found)
     return found
+
+
+def found_in(schema: Schema, value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The embedded objects of a value, with their places; a schema that has none costs one look-up."""
+    if _checker(schema) is None:
+        return
+    if isinstance(value, dict):
+        known = cast("dict[str, Any]", value)
+        if schema.embedded_resource:
+            yield path, known
+        for key, item in known.items():
+            child = schema.properties.get(key)
+            if child is not None:
+                yield from found_in(child, item, fields.child(path, key))
+            elif schema.additional is not None:
+                yield from found_in(schema.additional, item, f"{path}[{key}]")
+    elif isinstance(value, list) and schema.items is not None:
+        for index, item in enumerate(cast("list[Any]", value)):
+            yield from found_in(schema.items, item, f"{path}[{index}]")
 
 
 def _checker(schema: Schema) -> _Check | None:

@@ -29,6 +29,8 @@ _ESCAPED: Final = re.compile(r"__|[-./]")
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 _STRING: Final = Schema("string")
 _METADATA: Final = Schema("object", properties={"name": _STRING, "generateName": _STRING})
+RESOURCE: Final = {"kind": _STRING, "apiVersion": _STRING, "metadata": _METADATA}
+"""What rules may use of every object, whether its schema describes it or not."""
 
 
 def escape(name: str) -> str | None:
@@ -68,7 +70,7 @@ def type_of(schema: Schema, *, is_resource: bool = False, name: str = "selfType"
 def _object(schema: Schema, *, is_resource: bool, name: str) -> Type | None:
     properties = schema.properties
     if is_resource:
-        properties = {**properties, "kind": _STRING, "apiVersion": _STRING, "metadata": _METADATA}
+        properties = {**properties, **RESOURCE}
     elif schema.additional is not None and schema.additional != Schema():
         inner = type_of(schema.additional, is_resource=schema.additional.embedded_resource, name=f"{name}.@elem")
         if inner is None:

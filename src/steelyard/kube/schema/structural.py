@@ -38,8 +38,11 @@ _TYPE_MISSING: Final = {
 }
 
 
-def check(document: Object, path: str) -> list[Cause]:
-    """Everything that keeps the schema from being used; `path` is where it stands in the CRD."""
+def check(document: Object, path: str, *, is_known: bool = False) -> list[Cause]:
+    """Everything that keeps the schema from being used; `path` is where it stands in the CRD.
+
+    `is_known` says that the stored CRD has the same schema.
+    """
     shape = _invariants(document, "root", path)
     shape += _completeness(document, document, path, path)
     if shape:
@@ -49,7 +52,7 @@ def check(document: Object, path: str) -> list[Cause]:
     found = _check_defaults(schema, path)
     described = openapirules.check(document, path)
     if not found and not described:
-        found += rulechecks.check(schema, path)
+        found += rulechecks.check(schema, path, is_known=is_known)
     return found + described
 
 

@@ -16,6 +16,7 @@ import orjson
 from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, Resource
+from steelyard.kube.schema import prune
 from steelyard.kube.server import keys
 from steelyard.kube.server.admission import conversion
 from steelyard.kube.server.admission.calling import Caller
@@ -163,8 +164,24 @@ async def stored(core: Core, served: Served, obj: Object) -> Object:
     if obj["apiVersion"] == served.storage_version:
         return obj
     if served.conversion is None:
-        return {**obj, "apiVersion": served.storage_version}
+        return _renamed(core, served, obj)
     return (await conversion.convert(core.caller, served.conversion, [obj], served.storage_version))[0]
+
+
+def _renamed(core: Core, served: Served, obj: Object) -> Object:
+    """The object in the storage version, where versions differ by name: what that version does not know is lost.
+
+    Upstream cannot tell managers who wrote in that version about fields it does not know, and forgets all of them.
+    """
+    state = objects.copy({**obj, "apiVersion": served.storage_version})
+    group, _, version = served.storage_version.partition("/")
+    storage = core.registry.find(group, version, served.resource.plural)
+    if storage is None or not prune.prune(storage.schema, state):
+        return state
+    managers = objects.sequence(objects.metadata(state).get("managedFields"))
+    if any(each.get("apiVersion") == served.storage_version for each in managers):
+        del state["metadata"]["managedFields"]
+    return state
 
 
 def raw(value: bytes, served: Served) -> bytes:

@@ -41,7 +41,9 @@ def validate_create(crd: Object) -> list[Cause]:
 
 def validate_update(crd: Object, old: Object) -> list[Cause]:
     spec, before = objects.mapping(crd.get("spec")), objects.mapping(old.get("spec"))
-    found = list(_spec(spec))
+    stored = {each.get("name"): _document(each) for each in _versions_of(before)}
+    known = {each.get("name") for each in _versions_of(spec) if _document(each) == stored.get(each.get("name"))}
+    found = list(_spec(spec, known))
     immutable: list[tuple[str, tuple[str, ...]]] = []
     if crdstatus.is_condition_true(old, "Established"):
         immutable += [("spec.scope", ("scope",)), ("spec.names.kind", ("names", "kind"))]
@@ -60,7 +62,12 @@ def _status(crd: Object, spec: Object, old: Object | None) -> Iterable[Cause]:
         yield fields.invalid("spec.preserveUnknownFields", True, text)
 
 
-def _spec(spec: Object) -> Iterable[Cause]:
+def _versions_of(spec: Object) -> list[Object]:
+    return [objects.mapping(version) for version in objects.sequence(spec.get("versions"))]
+
+
+def _spec(spec: Object, known: Collection[Any] = ()) -> Iterable[Cause]:
+    """`known` are the versions whose schemas are stored already."""
     group = str(spec.get("group") or "")
     if not group:
         yield fields.required("spec.group")
@@ -69,8 +76,8 @@ def _spec(spec: Object) -> Iterable[Cause]:
     elif "." not in group:
         yield fields.invalid("spec.group", group, "should be a domain with at least one dot")
     yield from _one_of("spec.scope", spec.get("scope"), ("Cluster", "Namespaced"))
-    versions = [objects.mapping(version) for version in objects.sequence(spec.get("versions"))]
-    yield from _versions(versions)
+    versions = _versions_of(spec)
+    yield from _versions(versions, known)
     given = objects.mapping(spec.get("names"))
     for key in ("plural", "singular", "kind", "listKind"):
         if not given.get(key):
@@ -78,7 +85,8 @@ def _spec(spec: Object) -> Iterable[Cause]:
     yield from _names(given, "spec.names")
     if versions:
         has_status = any(_has_status(version) for version in versions)
-        yield from _parts(versions[0], has_status, "spec", dict(crdvalues.SHARED), _shared(versions))
+        is_known = versions[0].get("name") in known
+        yield from _parts(versions[0], has_status, "spec", dict(crdvalues.SHARED), _shared(versions), is_known)
     if spec.get("preserveUnknownFields") is True and objects.at(spec, "conversion", "strategy") != "None":
         strategy = objects.at(spec, "conversion", "strategy")
         text = "must be None if spec.preserveUnknownFields is true"
@@ -93,7 +101,7 @@ def _one_of(path: str, value: Any, accepted: tuple[str, ...]) -> Iterable[Cause]
         yield fields.not_supported(path, value, accepted)
 
 
-def _versions(versions: list[Object]) -> Iterable[Cause]:
+def _versions(versions: list[Object], known: Collection[Any]) -> Iterable[Cause]:
     if not (versions and crdvalues.is_shared(versions, "schema") and _document(versions[0])):
         for index, version in enumerate(versions):
             if not _document(version):
@@ -106,7 +114,8 @@ def _versions(versions: list[Object]) -> Iterable[Cause]:
             yield fields.invalid(f"{place}.name", name, ",".join(wrong))
         for text in _deprecation(version):
             yield fields.invalid(f"{place}.deprecationWarning", version.get("deprecationWarning"), text)
-        yield from _parts(version, _has_status(version), place, {key: key for key, _ in crdvalues.SHARED}, own)
+        names_of = {key: key for key, _ in crdvalues.SHARED}
+        yield from _parts(version, _has_status(version), place, names_of, own, name in known)
     listed = [str(version.get("name") or "") for version in versions]
     if len(set(listed)) != len(listed):
         yield fields.invalid("spec.versions", crdvalues.of_versions(versions), "must contain unique version names")
@@ -149,12 +158,17 @@ def _deprecation(version: Object) -> Iterable[str]:
 
 
 def _parts(
-    version: Object, has_status: bool, place: str, names_of: Mapping[str, str], wanted: Collection[str]
+    version: Object,
+    has_status: bool,
+    place: str,
+    names_of: Mapping[str, str],
+    wanted: Collection[str],
+    is_known: bool,
 ) -> Iterable[Cause]:
     """What a version says, or what all of them say: then `place` is the spec, which has other names for it."""
     places = {key: f"{place}.{name}" for key, name in names_of.items() if key in wanted and version.get(key)}
     if "schema" in places:
-        yield from _schema(objects.mapping(_document(version)), places["schema"], has_status)
+        yield from _schema(objects.mapping(_document(version)), places["schema"], has_status, is_known)
     if "subresources" in places:
         yield from _subresources(objects.mapping(version.get("subresources")), places["subresources"])
     if "additionalPrinterColumns" in places:
@@ -164,7 +178,7 @@ def _parts(
         yield from _selectable(version, places["selectableFields"])
 
 
-def _schema(document: Object, path: str, has_status: bool) -> Iterable[Cause]:
+def _schema(document: Object, path: str, has_status: bool, is_known: bool) -> Iterable[Cause]:
     if not document:
         return
     place = f"{path}.openAPIV3Schema"
@@ -173,7 +187,7 @@ def _schema(document: Object, path: str, has_status: bool) -> Iterable[Cause]:
     if document.get("nullable") is True:
         yield fields.forbidden(f"{place}.nullable", "nullable cannot be true at the root")
     try:
-        yield from structural.check(document, place)
+        yield from structural.check(document, place, is_known=is_known)
     except RecursionError:
         yield fields.forbidden(place, "the schema is nested too deeply")
 
@@ -351,7 +365,7 @@ def _stored_versions(crd: Object, spec: Object) -> Iterable[Cause]:
     if not stored:
         yield fields.invalid(path, None, "must have at least one stored version")
         return
-    versions = [objects.mapping(version) for version in objects.sequence(spec.get("versions"))]
+    versions = _versions_of(spec)
     present = {str(version.get("name")) for version in versions}
     for version in versions:
         if version.get("storage") is True and version.get("name") not in stored:

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from steelyard.kube import errors
+from steelyard.kube import errors, fields
 from steelyard.kube.builtin import tables, types
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -153,6 +153,20 @@ def check_custom(resource: Resource, value: Any, quoted: Callable[[], str]) -> N
         problem = typechecks.problem(types.OBJECT_META, dict(sorted(cast(Object, metadata).items())))
     if problem:
         raise Undecodable(problem, kind, version)
+
+
+def check_embedded(resource: Resource, place: str, value: Object) -> None:
+    """An object inside a custom resource has Go types in its metadata as well. Raises Undecodable."""
+    for key in ("apiVersion", "kind", "metadata"):
+        if key not in value:
+            continue
+        if key == "metadata":
+            problem = typechecks.problem(types.OBJECT_META, value[key])
+        else:
+            problem = "" if isinstance(value[key], str) else "must be a string"
+        if problem:
+            cause = fields.invalid(f"{place}.{key}", value[key], problem)
+            raise Undecodable(f"{cause.field}: {cause.message}", resource.kind, resource.version)
 
 
 def text_of(value: Any, payload: Payload | None) -> str:

@@ -17,7 +17,7 @@ from steelyard.kube import errors, fields, objects, uids
 from steelyard.kube.builtin import encoding, types
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.schema import default, prune, validate
+from steelyard.kube.schema import default, embedded, prune, validate
 from steelyard.kube.server import customresources, decoding, metadata, strictness
 from steelyard.kube.server.apply import apply, managedfields
 from steelyard.kube.server.apply.fieldset import FieldSet
@@ -106,6 +106,8 @@ def _decoded(
         return Draft(obj), []
     removed = prune.prune(served.schema, obj)
     if served.custom:
+        for place, inner in embedded.found_in(served.schema, obj):
+            decoding.check_embedded(resource, place, inner)
         encoding.settle(types.OBJECT_META, meta)
         if b"null" in encoded:
             default.drop_nulls(served.schema, obj)
