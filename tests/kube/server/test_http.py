@@ -385,6 +385,13 @@ class TestConnections:
         assert (await reader.read()).startswith(b"HTTP/1.1 400 ")
         writer.close()
 
+    async def test_a_head_without_end_is_refused(self, site: Site) -> None:
+        reader, writer = await site.connect()
+        writer.write(b"GET /version HTTP/1.1\r\nHost: x\r\nX: ")
+        writer.write(b"x" * 1024 * 1024)
+        assert (await reader.read()).startswith(b"HTTP/1.1 431 ")
+        writer.close()
+
     async def test_closing_lets_requests_in_flight_finish_and_accepts_no_more(self) -> None:
         backend = Backend(Reply(200, {"kind": "Late"}))
         backend.wait = asyncio.Event()

@@ -39,10 +39,18 @@ Serve = Callable[[Exchange], Awaitable[None]]
 
 _BUFFER_BYTES: Final = 64 * 1024
 _TCP_KEEPALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
-_BAD_REQUEST: Final = (
-    b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: 15\r\n"
-    b"connection: close\r\n\r\n400 Bad Request"
-)
+_MAX_HEAD_BYTES: Final = 1024 * 1024
+"""Of the line and headers of a request, as upstream."""
+
+
+def _refusal(status: str) -> bytes:
+    """The answer to something that is not even a request."""
+    head = f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {len(status)}\r\n"
+    return f"{head}connection: close\r\n\r\n{status}".encode()
+
+
+_BAD_REQUEST: Final = _refusal("400 Bad Request")
+_HEAD_TOO_LARGE: Final = _refusal("431 Request Header Fields Too Large")
 
 
 @dataclass(slots=True)
@@ -68,6 +76,9 @@ class Connection(asyncio.BufferedProtocol):
         self._url = b""
         self._headers: list[Header] = []
         self._expects_continue = False
+        self._head_bytes = 0
+        """Of a head that is not complete yet; counts what came with its pieces as well."""
+        self._is_in_head = False
         self._receiving: Exchange | None = None
         """The one whose body is being read."""
         self._serving: Exchange | None = None
@@ -159,16 +170,26 @@ class Connection(asyncio.BufferedProtocol):
             if self._receiving is not None:
                 self._receiving.keep_alive = False
         except httptools.HttpParserError:
-            self._transport.write(_BAD_REQUEST)
-            self._transport.close()
+            self._refuse(_BAD_REQUEST)
             return
+        if self._is_in_head:
+            self._head_bytes += nbytes
+            if self._head_bytes > _MAX_HEAD_BYTES:
+                self._refuse(_HEAD_TOO_LARGE)
+                return
         if self._waiting:
             if self._serving is None:
                 self._start(self._waiting.popleft())
             if self._waiting:
                 self._transport.pause_reading()
 
+    def _refuse(self, answer: bytes) -> None:
+        self._transport.write(answer)
+        self._transport.close()
+
     def on_message_begin(self) -> None:
+        self._is_in_head = True
+        self._head_bytes = 0
         self._url = b""
         self._headers = []
         self._expects_continue = False
@@ -184,6 +205,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_headers_complete(self) -> None:
         parser = self._parser
+        self._is_in_head = False
         path, query = _split(self._url)
         exchange = Exchange(
             self,
