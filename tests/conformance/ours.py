@@ -26,6 +26,8 @@ from tests.conformance import keys, replay
 from tests.conformance.replay import Server
 from tests.harness import ROOT
 
+EVENT_TTL: Final = datetime.timedelta(seconds=20)
+"""Long enough for every sequence but the one that waits for it."""
 TOKENS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "admin": ("token-of-admin", (SYSTEM_MASTERS,)),
     "jane": ("token-of-jane", ()),
@@ -52,7 +54,7 @@ async def serving(
     users = {hash_token(token): User(user, groups, uid=user) for user, (token, groups) in TOKENS.items()}
     store = await Store.open(folder / "ours.db", fsync=False)
     try:
-        api = await Api.start(store)
+        api = await Api.start(store, event_ttl=EVENT_TTL)
         try:
             await api.access.activate()
             api.access.know(TokensAndCertificates(users))

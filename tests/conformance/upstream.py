@@ -21,7 +21,7 @@ import aiohttp
 
 from steelyard.kube import pki
 from tests.conformance import keys, replay
-from tests.conformance.ours import TOKENS, known_tokens
+from tests.conformance.ours import EVENT_TTL, TOKENS, known_tokens
 from tests.conformance.replay import Server
 from tests.harness import built
 
@@ -135,8 +135,9 @@ def apiserver_flags(folder: Path, shared: Path, etcd: int, port: int) -> list[st
         f"--service-account-jwks-uri={keys.ADDRESS}/openid/v1/jwks",
         f"--service-account-key-file={shared / 'accounts.pub'}",
         f"--service-account-signing-key-file={shared / keys.ACCOUNTS}",
-        "--service-cluster-ip-range=10.96.0.0/16",
-        "--disable-admission-plugins=ServiceAccount",
+        "--service-cluster-ip-range=10.96.0.0/12",
+        "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+        f"--event-ttl={EVENT_TTL.total_seconds():.0f}s",
         "--endpoint-reconciler-type=none",
     ]
 

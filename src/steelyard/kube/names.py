@@ -30,6 +30,10 @@ _DNS1035_TEXT: Final = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
     "and end with an alphanumeric character"
 )
+_WILDCARD_TEXT: Final = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character"
+)
 _KEY_TEXT: Final = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 )
@@ -64,6 +68,13 @@ def dns_subdomain(text: str) -> tuple[str, ...]:
     found = [_too_long(253)] if len(text) > 253 else []
     if not _is_subdomain(text):
         found.append(_regex_text(_SUBDOMAIN_TEXT, _SUBDOMAIN, "example.com"))
+    return tuple(found)
+
+
+def wildcard_subdomain(text: str) -> tuple[str, ...]:
+    found = [_too_long(253)] if len(text) > 253 else []
+    if not re.fullmatch(rf"\*\.{_SUBDOMAIN}", text):
+        found.append(_regex_text(_WILDCARD_TEXT, rf"\*\.{_SUBDOMAIN}", "*.example.com"))
     return tuple(found)
 
 

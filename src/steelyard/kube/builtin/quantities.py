@@ -35,6 +35,21 @@ def canonical(value: str | int | float) -> str:
     return str(value)
 
 
+@functools.lru_cache(maxsize=4096)
+def amount(value: str | int | float) -> Fraction:
+    """How much a quantity is; 0 for what is none."""
+    match = _SHAPE.fullmatch(str(value).strip())
+    if match is None:
+        return Fraction(0)
+    sign, number, suffix = match.groups()
+    digits = Fraction(f"{sign}0{number}" if number[0] == "." else f"{sign}{number.rstrip('.')}")
+    if suffix in _BINARY[1:]:
+        return digits * 1024 ** _BINARY.index(suffix)
+    if suffix in _DECIMAL:
+        return digits * Fraction(10) ** _DECIMAL[suffix]
+    return digits * Fraction(10) ** int(suffix[1:]) if suffix[1:].lstrip("+-").isdigit() else Fraction(0)
+
+
 def _binary(amount: Fraction) -> str:
     if amount < 1024 or amount.denominator != 1:
         return _decimal(amount)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
-from steelyard.kube.server import deleting, discovery, openapi, reading, reviews, subresources, writing
+from steelyard.kube.server import deleting, discovery, expiry, openapi, reading, reviews, subresources, writing
 from steelyard.kube.server.access.access import Access
 from steelyard.kube.server.admission import configurations
 from steelyard.kube.server.background import Background
@@ -22,6 +22,7 @@ from steelyard.kube.server.call import Call, Reply, User
 from steelyard.kube.server.core import Core, unavailable
 from steelyard.kube.server.crds import Definitions
 from steelyard.kube.server.discovery import Discovery
+from steelyard.kube.server.expiry import Expiry
 from steelyard.kube.server.garbage import Garbage
 from steelyard.kube.server.namespaces import SYSTEM, Namespaces
 from steelyard.kube.server.openapi import OpenApi
@@ -40,7 +41,7 @@ class Api:
 
     __slots__ = ("_background", "_core", "_definitions", "_openapi", "access", "discovery", "name")
 
-    def __init__(self, core: Core, name: str) -> None:
+    def __init__(self, core: Core, name: str, event_ttl: timedelta) -> None:
         self.name = name
         self._core = core
         self.access = Access(core)
@@ -49,7 +50,10 @@ class Api:
         core.guard = self.access.check_write
         self._definitions = Definitions(core)
         self._definitions.load(())
-        concerns = (self._definitions, core.webhooks, Namespaces(core), Garbage(core), *self.access.concerns)
+        concerns = (
+            *(self._definitions, core.webhooks, Namespaces(core), Garbage(core), Expiry(core, event_ttl)),
+            *self.access.concerns,
+        )
         self._background = Background(core.store, f"{core.space}/", concerns)
         self.discovery = Discovery(core.registry)
         self._openapi = OpenApi(core.registry)
@@ -61,9 +65,13 @@ class Api:
         space: str = "main",
         name: str = "steelyard",
         now: Callable[[], datetime] = ages.utcnow,
+        event_ttl: timedelta = expiry.TTL,
     ) -> Api:
-        """Serves what the space holds; a new space gets its system namespaces first."""
-        api = Api(Core(store, space, Registry(), now), name)
+        """Serves what the space holds; a new space gets its system namespaces first.
+
+        `event_ttl` after it was last written, an event is deleted.
+        """
+        api = Api(Core(store, space, Registry(), now), name, event_ttl)
         missing = [each for each in SYSTEM if api._core.namespace(each) is None]
         await asyncio.gather(*(api._create_namespace(each) for each in missing))
         await api.access.activate_if_used()

@@ -23,6 +23,7 @@ from steelyard.kube.server.admission.calling import Caller
 from steelyard.kube.server.admission.configurations import Configurations
 from steelyard.kube.server.authz import Attributes, Authorizer, Decision
 from steelyard.kube.server.call import Call
+from steelyard.kube.server.counterparts import Counterpart
 from steelyard.kube.server.registry import Registry, Served
 from steelyard.kube.store.errors import Corrupt, Mismatch, StoreError, StoreFailed
 from steelyard.kube.store.record import Record
@@ -156,6 +157,8 @@ async def shown(core: Core, served: Served, record: Record) -> Record:
 async def shown_all(core: Core, served: Served, records: list[Record]) -> list[Record]:
     if served.conversion is None:
         return records
+    if isinstance(served.conversion, Counterpart):
+        return [served.conversion.shown(record) for record in records]
     return await conversion.records(core.caller, served.conversion, records, served.resource.api_version)
 
 
@@ -165,6 +168,8 @@ async def stored(core: Core, served: Served, obj: Object) -> Object:
         return obj
     if served.conversion is None:
         return _renamed(core, served, obj)
+    if isinstance(served.conversion, Counterpart):
+        return served.conversion.stored(obj)
     return (await conversion.convert(core.caller, served.conversion, [obj], served.storage_version))[0]
 
 

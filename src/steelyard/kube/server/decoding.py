@@ -109,7 +109,9 @@ def check(resource: Resource, value: Any) -> None:
         raise Undecodable(problem, kind, version)
     if (group, version, kind) == (resource.group, resource.version, resource.kind):
         return
-    if (group, kind) == (resource.group, resource.kind):
+    is_event = kind == resource.kind == "Event"
+    if is_event or (group, kind) == (resource.group, resource.kind):
+        # The events of both groups are the same thing inside.
         raise other_version(f"{group}/{version}" if group else version, resource)
     own = tables.type_name(resource.group, resource.version, resource.kind) or ""
     internal = f"{own.partition('/')[0]}.{resource.kind}"

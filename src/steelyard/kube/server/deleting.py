@@ -11,6 +11,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
+import orjson
+
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
@@ -93,8 +95,9 @@ async def _delete(core: Core, served: Served, call: Call, wanted: DeleteOptions,
     if wanted.dry_run:
         state = next_state(core, record, wanted)
         if state is None:
-            return _gone(core, served, record, call)
-        return reading.of_object(core, served, state, call, code)
+            return _gone(core, served, await shown(core, served, record), call)
+        marked = Record(record.key, record.revision, orjson.dumps(state), state)
+        return reading.of_record(core, served, await shown(core, served, marked), call, code)
     remaining = start(core, record, wanted)
     if remaining is None:
         await core.settle(record)
@@ -242,7 +245,9 @@ def replace(core: Core, record: Record, obj: Object) -> asyncio.Future[Record]:
     Watchers of the removal see the last state that was stored, not the one that would have been.
     """
     if is_over(obj):
-        return core.drop(record.key, record.object, expect=record.revision)
+        # The record may be in another version than the stored one.
+        newest = core.store.head(record.key) or record
+        return core.drop(record.key, newest.object, expect=record.revision)
     return core.put(record.key, obj, expect=record.revision)
 
 

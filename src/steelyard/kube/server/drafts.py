@@ -23,6 +23,7 @@ from steelyard.kube.server.apply import apply, managedfields
 from steelyard.kube.server.apply.fieldset import FieldSet
 from steelyard.kube.server.call import Payload
 from steelyard.kube.server.core import ordered
+from steelyard.kube.server.counterparts import Counterpart
 from steelyard.kube.server.options import WriteOptions
 from steelyard.kube.server.patch import conversion
 from steelyard.kube.server.patch.patching import Patched
@@ -214,14 +215,16 @@ def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, finish: Fi
     if not draft.is_tracked:
         obj = _tracked(served, None, obj, wanted, now, "")
     strategy.complete_create(obj)
-    causes = metadata.validate_create(obj["metadata"], served.resource, custom=served.custom is not None)
+    causes: list[Cause] = []
+    if not strategy.judges_metadata:
+        causes += metadata.validate_create(obj["metadata"], served.resource, custom=served.custom is not None)
     if served.custom:
         causes += customresources.validate_object(served.custom, obj)
-        draft.warnings += metadata.finalizer_warnings(obj)
+        draft.warnings += metadata.finalizer_warnings(obj) if not causes else ()
     else:
         wrong = validate.validate(served.schema, _body(obj)) if strategy.is_judged_by_schema else []
         causes += wrong or strategy.validate_create(obj)
-        draft.warnings += strategy.warnings(obj)
+        draft.warnings += strategy.warnings(obj) if not causes else ()
     if finish is not None and not causes:
         causes = finish(obj)
     _refuse(served, obj, causes)
@@ -265,7 +268,7 @@ def changed(
         else:
             obj = _tracked(served, old, obj, wanted, now, subresource)
     if not subresource:
-        strategy.complete_update(obj)
+        strategy.complete_update(obj, old)
     if finish is None and _is_unchanged(old, obj, subresource):
         return old
     is_custom = served.custom is not None
@@ -275,7 +278,7 @@ def changed(
     if served.custom:
         unchanged: list[str] = []
         causes += customresources.validate_object(served.custom, obj, old, unchanged)
-        draft.warnings += (*unchanged, *metadata.finalizer_warnings(obj, old))
+        draft.warnings += (*unchanged, *metadata.finalizer_warnings(obj, old)) if not causes else ()
     else:
         wrong: list[Cause] = []
         if strategy.is_judged_by_schema:
@@ -284,7 +287,7 @@ def changed(
             is_whole = not subresource
             wrong = strategy.validate_update(obj, old) if is_whole else strategy.validate_part(obj, old, subresource)
         causes += wrong
-        draft.warnings += strategy.warnings(obj, old)
+        draft.warnings += strategy.warnings(obj, old) if not causes else ()
     if finish is not None and not causes:
         causes = finish(obj)
     _refuse(served, obj, causes)
@@ -335,7 +338,8 @@ _NOTED: Final = ("annotations", "finalizers", "labels", "ownerReferences")
 
 def _refuse(served: Served, obj: Object, causes: list[Cause]) -> None:
     if causes:
-        raise errors.invalid(served.resource.group, served.resource.kind, objects.name(obj), causes)
+        group = "" if isinstance(served.conversion, Counterpart) else served.resource.group
+        raise errors.invalid(group, served.resource.kind, objects.name(obj), causes)
 
 
 _CLOSED_METADATA: Final = frozenset(
@@ -399,6 +403,8 @@ def _copy_field(source: Object, target: Object, name: str) -> None:
 
 def _is_specified_anew(served: Served, old: Object, obj: Object) -> bool:
     """Whether anything but metadata and status differs: that is what a generation counts."""
+    if served.strategy.counts_annotations and objects.annotations(old) != objects.annotations(obj):
+        return True
     apart = ("metadata", "status") if served.has_status or not served.custom else ("metadata",)
     names = (old.keys() | obj.keys()).difference(apart)
     return any(old.get(name) != obj.get(name) for name in names)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS
 from steelyard.kube.server import deleting, keys, upkeep
 from steelyard.kube.server.admission.housekeeping import Housekeeping
 from steelyard.kube.server.background import Work
@@ -47,6 +47,7 @@ class Garbage(Work):
         self._unseen: set[str] = set()
         """Keys of dependents whose owners have not been looked for yet."""
         self._definitions = core.prefix(CUSTOM_RESOURCE_DEFINITIONS)
+        self._events = core.prefix(EVENTS)
 
     def load(self, records: Iterable[Record]) -> None:
         for index in (self._owners, self._dependents, self._waiting, self._unresolved, self._unseen):
@@ -72,6 +73,9 @@ class Garbage(Work):
 
     def _put(self, record: Record) -> None:
         value = record.value
+        if record.key.startswith(self._events):
+            # They go by their age alone.
+            return
         if _OWNED in value:
             owners = tuple(str(owner.get("uid") or "") for owner in objects.owner_references(record.object))
             if self._index(record.key, owners):

@@ -36,6 +36,9 @@ class Location(NamedTuple):
 
 
 def collection(space: str, group: str, plural: str, namespace: str = "") -> str:
+    if group == "events.k8s.io":
+        # The same objects as the events of the core group.
+        group = ""
     prefix = f"{space}/{group or 'core'}/{plural}/"
     return f"{prefix}{namespace}/" if namespace else prefix
 

@@ -25,6 +25,9 @@ _LABEL_NAMES: Final = frozenset({("", "namespaces"), ("apps", "statefulsets")})
 _DNS1035_NAMES: Final = frozenset({("", "services")})
 _PATH_NAMES: Final = frozenset(
     {
+        ("", "events"),
+    }
+    | {
         ("rbac.authorization.k8s.io", plural)
         for plural in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
     }
@@ -53,6 +56,7 @@ _LOOKS: Final = {
         ),
         "new changes",
     ),
+    ("", "events"): "",
     **dict.fromkeys(
         (("", "limitranges"), ("discovery.k8s.io", "endpointslices"), ("policy", "poddisruptionbudgets")), "new"
     ),
@@ -174,7 +178,7 @@ def _validate_changes(meta: Object, old: Object) -> list[Cause]:
 
 
 def _unqualified_finalizers(meta: Object, resource: Resource, *, custom: bool) -> list[Cause]:
-    if custom or resource.group in _FREE_FINALIZERS:
+    if custom or resource.group in _FREE_FINALIZERS or (resource.group, resource.plural) == ("", "events"):
         return []
     text = "name is neither a standard finalizer name nor is it fully qualified"
     return [

@@ -9,14 +9,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from steelyard.kube import objects
 from steelyard.kube.builtin import encoding, tables
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.schema.model import Schema
-from steelyard.kube.server import columns, jsonpath
+from steelyard.kube.server import columns, counterparts, jsonpath
 from steelyard.kube.server.admission.conversion import Conversion
 from steelyard.kube.server.columns import Columns
+from steelyard.kube.server.counterparts import Counterpart
 from steelyard.kube.server.customresources import ServedVersion
 from steelyard.kube.server.strategies import lookup
 from steelyard.kube.server.strategies.base import Strategy
@@ -73,7 +76,7 @@ class Served:
     terminating: bool = False
     """The definition is being deleted: nothing new may come."""
     has_status: bool = False
-    conversion: Conversion | None = None
+    conversion: Conversion | Counterpart | None = None
     """How stored objects of other versions are read where that takes more than another apiVersion."""
     opening: bytes = b""
     """How the JSON of every object in this version begins: objects are written apiVersion first."""
@@ -203,6 +206,7 @@ def _builtin_collections() -> Mapping[tuple[str, str], Served]:
 
 def _of_builtin(kind: tables.BuiltinKind) -> Served:
     resource = kind.resource
+    counterpart = counterparts.of(resource.group, resource.plural)
     subresources = {
         each.name: Subresource(each.name, each.group, each.version, each.kind, each.verbs)
         for each in kind.subresources
@@ -219,15 +223,33 @@ def _of_builtin(kind: tables.BuiltinKind) -> Served:
         subresources,
         Scale(("spec", "replicas"), ("status", "replicas"), ("spec", "selector")) if "scale" in subresources else None,
         columns.builtin(resource.group, resource.plural),
-        {name: jsonpath.compile_path(f".{name}") for name in _FIELDS.get((resource.group, resource.plural), ())},
+        {
+            name: _COMPUTED.get(name) or jsonpath.compile_path(f".{name}")
+            for name in _FIELDS.get((resource.group, resource.plural), ())
+        },
         strategy=lookup.of(resource),
-        storage_version=resource.api_version,
+        storage_version=counterpart.stored_version if counterpart is not None else resource.api_version,
         has_status="status" in subresources,
+        conversion=counterpart,
+        deprecation=_DEPRECATED.get((resource.group, resource.plural), ""),
         opening=opening(resource.api_version),
         go_type=tables.type_name(resource.group, resource.version, resource.kind) or "",
     )
 
 
+def _event_source(events: list[Any]) -> list[Any]:
+    """Who reported: old clients say it in one place, new ones in another."""
+    return [objects.at(event, "source", "component") or event.get("reportingComponent") for event in events]
+
+
+def _unschedulable(nodes: list[Any]) -> list[Any]:
+    return [bool(objects.at(node, "spec", "unschedulable")) for node in nodes]
+
+
+_COMPUTED: Mapping[str, jsonpath.Path] = {"source": (_event_source,), "spec.unschedulable": (_unschedulable,)}
+_DEPRECATED: Mapping[tuple[str, str], str] = {
+    ("", "endpoints"): "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+}
 _EVENT_FIELDS = (
     "involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
     "involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath", "reason",
@@ -244,7 +266,8 @@ _FIELDS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "services"): ("spec.clusterIP", "spec.type"),
     ("", "events"): _EVENT_FIELDS,
     ("events.k8s.io", "events"): (
-        "regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "reason", "type",
+        "regarding.kind", "regarding.namespace", "regarding.name", "regarding.uid", "regarding.apiVersion",
+        "regarding.resourceVersion", "regarding.fieldPath", "reason", "reportingController", "type",
     ),
     ("", "replicationcontrollers"): ("status.replicas",),
     ("apps", "replicasets"): ("status.replicas",),

@@ -133,6 +133,11 @@ async def update(core: Core, served: Served, call: Call) -> Reply:
         draft = drafts.decode(served, call.body, wanted, call.payload)
         with warned(draft):
             check_identity(served, draft.obj, call)
+            record = core.store.head(core.key(served.resource, call.namespace, call.name))
+            if record is None and served.strategy.creates_on_update and not call.subresource:
+                _check_uid(served, call, draft.obj, "")
+                cast(Object, draft.obj["metadata"]).pop("resourceVersion", None)
+                return await insert(core, served, call, draft, wanted)
             record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
             return await replace(core, served, call, record, draft, wanted)
 
@@ -329,13 +334,8 @@ def _check_preconditions(served: Served, call: Call, record: Record, obj: Object
     """
     metadata: Object = obj["metadata"]
     name = objects.name(record.object)
-    if (uid := metadata.get("uid")) and call.verb != "patch":
-        current = objects.uid(record.object)
-        if uid != current:
-            place = keys.upstream(served.resource, call.namespace, name, custom=served.custom is not None)
-            refusal = f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0"
-            message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
-            raise errors.conflict(served.group_resource, name, f"{refusal}, AdditionalErrorMsg: {message}")
+    if call.verb != "patch":
+        _check_uid(served, call, obj, objects.uid(record.object))
     version = str(metadata.get("resourceVersion") or "")
     if version and version != str(record.revision):
         if problem := parameters.unsigned_problem(version):
@@ -355,6 +355,16 @@ _CONDITIONAL: Final = frozenset({
     "validatingadmissionpolicybindings", "validatingwebhookconfigurations", "volumeattachments",
 })  # fmt: skip
 """Built-in kinds that are updated only by who knows the version to be replaced. So are all custom ones."""
+
+
+def _check_uid(served: Served, call: Call, obj: Object, current: str) -> None:
+    uid = objects.metadata(obj).get("uid")
+    if not uid or uid == current:
+        return
+    place = keys.upstream(served.resource, call.namespace, call.name, custom=served.custom is not None)
+    refusal = f"StorageError: invalid object, Code: 4, Key: {place}, ResourceVersion: 0"
+    message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {current}"
+    raise errors.conflict(served.group_resource, call.name, f"{refusal}, AdditionalErrorMsg: {message}")
 
 
 def _reply(core: Core, served: Served, result: Record | Object, call: Call, draft: Draft, code: int = 200) -> Reply:

@@ -134,7 +134,7 @@ UPDATES: list[tuple[str, Resource, Object, Object, list[str]]] = [
         resources.NODES,
         {"spec": {"providerID": "a://1"}},
         {"spec": {"providerID": "a://2"}},
-        ["spec.providerID: Invalid value: null: field cannot be modified once set"],
+        ['spec.providerID: Forbidden: node updates may not change providerID except from "" to valid'],
     ),
     ("a node's first provider id", resources.NODES, {"spec": {}}, {"spec": {"providerID": "a://2"}}, []),
     (
@@ -181,8 +181,8 @@ CREATES: list[tuple[str, Resource, Object, list[str]]] = [
         resources.NODES,
         {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "a", "effect": "NoSchedule"}]}},
         [
-            'metadata.taints[1]: Duplicate value: {"effect":"NoSchedule","key":"a"}: taints must be unique by key and '
-            "effect pair"
+            'metadata.taints[1]: Duplicate value: {"Key":"a","Value":"","Effect":"NoSchedule","TimeAdded":null}: '
+            "taints must be unique by key and effect pair"
         ],
     ),
     (

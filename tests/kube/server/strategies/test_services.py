@@ -100,8 +100,8 @@ ASKED: list[tuple[str, str, Held, list[str]]] = [
         "10.0.0.1",
         Held(),
         [
-            'spec.clusterIPs: Invalid value: ["10.0.0.1"]: failed to allocate IP 10.0.0.1: the provided IP (10.0.0.1) '
-            "is not in the valid range. The range of valid IPs is 10.96.0.0/12"
+            'spec.clusterIPs: Invalid value: ["10.0.0.1"]: failed to allocate IP 10.0.0.1: the provided network '
+            "does not match the current range"
         ],
     ),
     ("no address", "None", Held(), []),
@@ -123,7 +123,7 @@ def test_node_ports_are_allocated_and_kept() -> None:
     assert {first, second} <= set(services.NODE_PORTS)
     assert obj["spec"]["externalTrafficPolicy"] == "Cluster"
     again = {**service(type="NodePort", ports=[{"name": "a", "port": 80}])}
-    STRATEGY.prepare_update(again, obj)
+    STRATEGY.complete_update(again, obj)
     assert again["spec"]["ports"][0]["nodePort"] == first
     taken = service(type="NodePort", ports=[{"port": 80, "nodePort": first}])
     assert [cause.message for cause in STRATEGY.claim(taken, Held(ports=(first,)))] == [
@@ -137,6 +137,7 @@ def test_an_update_that_leaves_the_address_out_keeps_it() -> None:
     before = objects.copy(old)
     new: Object = {"metadata": old["metadata"], "spec": {"ports": [{"port": 81}]}}
     STRATEGY.prepare_update(new, old)
+    STRATEGY.complete_update(new, old)
     assert new["spec"]["clusterIP"] == old["spec"]["clusterIP"]
     assert STRATEGY.validate_update(new, old) == []
     assert old == before

@@ -164,8 +164,7 @@ def test_a_selector_is_immutable() -> None:
 
 
 def test_a_job_must_end() -> None:
-    obj = workload()
-    del obj["spec"]["selector"]
+    obj = workload(manualSelector=True)
     assert create(JOBS, obj) == ['spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"']
     obj["spec"]["template"]["spec"]["restartPolicy"] = "Never"
     assert create(JOBS, obj) == []

@@ -19,6 +19,7 @@ from steelyard.kube.server.admission.configurations import Plan
 from steelyard.kube.server.admission.matching import Attributes, Hook
 from steelyard.kube.server.admission.review import Verdict
 from steelyard.kube.server.core import Core
+from steelyard.kube.server.counterparts import Counterpart
 from steelyard.kube.server.patch import jsonpatch
 from steelyard.kube.server.registry import Served
 
@@ -156,4 +157,6 @@ async def _in_version(core: Core, served: Served, subresource: str, obj: Object)
         return obj
     if served.conversion is None:
         return {**obj, "apiVersion": wanted}
+    if isinstance(served.conversion, Counterpart):
+        return served.conversion.renamed(obj)
     return (await conversion.convert(core.caller, served.conversion, [obj], wanted))[0]

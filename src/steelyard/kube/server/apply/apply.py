@@ -65,7 +65,7 @@ def apply(
     config = _configuration(applied, ignored.tree)
     before = _unmanaged(live) if live is not None else {**blank, "apiVersion": api_version, "kind": applied.get("kind")}
     was = {} if live is None else managedfields.stored(live)
-    managed = was or (
+    managed = _of_group(was, api_version) or (
         {} if live is None else _first_apply(kind, blank, before, api_version, now, subresource, ignored.tree)
     )
 
@@ -125,7 +125,7 @@ def track_update(
     changes = typed.compare(kind, blank if before is None else before, after).without(ignored.tree)
     touched = fieldset.union(changes.added, changes.modified)
     own = fieldset.difference(touched, _NEVER)
-    updated = _released(managed, touched, changes.removed) if managed else {}
+    updated = _released(_of_group(managed, api_version), touched, changes.removed) if managed else {}
     if own:
         identity = managedfields.identify(manager, "Update", api_version, subresource)
         previous = updated.get(identity)
@@ -145,6 +145,18 @@ def _managed_before(before: Object | None, after: Object, subresource: str) -> M
     if managedfields.resets(entries):
         return {}
     return managedfields.sent(entries) or managedfields.stored(before)
+
+
+def _of_group(managed: Managed, api_version: str) -> Managed:
+    """Without entries of another group, whose fields may have other names: upstream cannot tell what they mean, and
+    drops them. Events have two groups."""
+    group = resources.split_api_version(api_version)[0]
+    kept = {
+        identity: entry
+        for identity, entry in managed.items()
+        if identity.subresource or resources.split_api_version(entry.api_version)[0] == group
+    }
+    return managed if len(kept) == len(managed) else kept
 
 
 def _released(managed: Managed, touched: Tree, removed: Tree) -> Managed:

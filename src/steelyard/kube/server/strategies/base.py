@@ -31,6 +31,12 @@ class Strategy:
     """What upstream's OpenAPI says of the kind is checked before its own rules; they say all that counts if not."""
     keeps_status: bool = False
     """A create may say what the status is, as kubelet does when it registers its node."""
+    counts_annotations: bool = False
+    """The generation grows with changes of the annotations too."""
+    judges_metadata: bool = False
+    """`validate_create` looks at the metadata too, since upstream does so in an order of its own."""
+    creates_on_update: bool = False
+    """An update of what is not there creates it."""
 
     def prepare_create(self, obj: Object) -> None:
         """Defaults, and fields that a client cannot choose; in place."""
@@ -38,13 +44,14 @@ class Strategy:
     def complete_create(self, obj: Object) -> None:
         """What the server adds to a new object by itself, so that no manager has it; in place."""
 
-    def complete_update(self, obj: Object) -> None:
-        """The same on an update; in place."""
-
     def prepare_update(self, obj: Object, old: Object) -> None:
         """As `prepare_create`, on an update; in place."""
         del old
         self.prepare_create(obj)
+
+    def complete_update(self, obj: Object, old: Object) -> None:
+        """As `complete_create`, on an update; in place."""
+        del obj, old
 
     def prepare_part(self, obj: Object, old: Object, subresource: str) -> None:
         """The same on a write to a subresource such as `status`; in place."""

@@ -1,15 +1,16 @@
-"""Strategies of kinds that describe the cluster itself: definitions, classes, network policies."""
+"""Strategies of kinds that describe the cluster itself: definitions and classes."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
 from steelyard.kube import fields, names, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server import customresources
-from steelyard.kube.server.strategies.base import Strategy, default, immutable, spec
+from steelyard.kube.server.strategies.base import Strategy, default, immutable
 
+_PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _HIGHEST_PRIORITY: Final = 1000000000
 _SYSTEM_PRIORITIES: Final = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 
@@ -38,26 +39,32 @@ class DefinitionStrategy(Strategy):
 
 
 class PriorityClassStrategy(Strategy):
-    tracks_generation = True
+    is_judged_by_schema = False
 
     def prepare_create(self, obj: Object) -> None:
         default(obj, "preemptionPolicy", "PreemptLowerPriority")
         obj.setdefault("value", 0)
 
+    def complete_create(self, obj: Object) -> None:
+        """Its generation never grows."""
+        cast(Object, obj["metadata"])["generation"] = 1
+
     def validate_create(self, obj: Object) -> list[Cause]:
-        name, value = objects.name(obj), int(obj.get("value") or 0)
+        name, value, policy = objects.name(obj), int(obj.get("value") or 0), obj.get("preemptionPolicy")
+        found: list[Cause] = []
         if name.startswith("system-"):
-            if _SYSTEM_PRIORITIES.get(name) == value:
-                return []
-            text = (
-                "priority class names with 'system-' prefix are reserved for system use only. "
-                f"error: {name} is not a known system priority class"
-            )
-            return [fields.forbidden("metadata.name", text)]
-        if value > _HIGHEST_PRIORITY:
+            if _SYSTEM_PRIORITIES.get(name) != value:
+                text = (
+                    "priority class names with 'system-' prefix are reserved for system use only. "
+                    f"error: {name} is not a known system priority class"
+                )
+                found.append(fields.forbidden("metadata.name", text))
+        elif value > _HIGHEST_PRIORITY:
             text = f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}"
-            return [fields.forbidden("value", text)]
-        return []
+            found.append(fields.forbidden("value", text))
+        if policy not in _PREEMPTION:
+            found.append(fields.not_supported("preemptionPolicy", policy, _PREEMPTION))
+        return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found: list[Cause] = []
@@ -87,13 +94,3 @@ class StorageClassStrategy(Strategy):
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         return immutable(obj, old, ("parameters",), ("provisioner",), ("reclaimPolicy",), ("volumeBindingMode",))
-
-
-class NetworkPolicyStrategy(Strategy):
-    tracks_generation = True
-
-    def prepare_create(self, obj: Object) -> None:
-        target = spec(obj)
-        target.setdefault("podSelector", {})
-        if not target.get("policyTypes"):
-            target["policyTypes"] = ["Ingress", "Egress"] if target.get("egress") else ["Ingress"]

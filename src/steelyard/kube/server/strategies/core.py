@@ -1,4 +1,4 @@
-"""Strategies of the small kinds of the core group: Namespace, Secret, ConfigMap, Node, Event, Pod, volumes, Lease."""
+"""Strategies of the small kinds of the core group: Namespace, Secret, ConfigMap, Node, Pod, volumes, Lease."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from steelyard.kube import fields, names, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server import metadata, syntax, typechecks
-from steelyard.kube.server.strategies import podtemplates
+from steelyard.kube.server.strategies import network, podtemplates, quotas
 from steelyard.kube.server.strategies.base import Strategy, default, immutable, spec
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
@@ -82,6 +82,8 @@ def _validate_finalizers(obj: Object, *, indexed: bool) -> list[Cause]:
 
 
 class SecretStrategy(Strategy):
+    is_judged_by_schema = False
+
     def prepare_create(self, obj: Object) -> None:
         _empty_texts(obj, "data")
         texts = objects.mapping(obj.pop("stringData", None))
@@ -102,6 +104,16 @@ class SecretStrategy(Strategy):
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         found = immutable(obj, old, ("type",))
         return found + _validate_frozen(obj, old, "data") + self.validate_create(obj)
+
+    def warnings(self, obj: Object, old: Object | None = None) -> tuple[str, ...]:
+        """A pair of certificate and key that does not go together helps nobody, yet it is stored."""
+        if obj.get("type") != "kubernetes.io/tls":
+            return ()
+        from steelyard.kube.server.strategies import keypairs
+
+        data = objects.mapping(obj.get("data"))
+        wrong = keypairs.problem(*(base64.b64decode(str(data.get(key) or "")) for key in ("tls.crt", "tls.key")))
+        return (wrong,) if wrong else ()
 
 
 def _anything(obj: Object, data: Object) -> list[Cause]:
@@ -165,6 +177,8 @@ _SECRET_RULES: Final = {
 
 
 class ConfigMapStrategy(Strategy):
+    is_judged_by_schema = False
+
     def prepare_create(self, obj: Object) -> None:
         _empty_texts(obj, "data")
         _empty_texts(obj, "binaryData")
@@ -214,52 +228,83 @@ def _decoded_size(value: Any) -> int:
 
 class NodeStrategy(Strategy):
     keeps_status = True
+    is_judged_by_schema = False
+
+    def prepare_create(self, obj: Object) -> None:
+        target, status = objects.mapping(obj.get("spec")), objects.mapping(obj.get("status"))
+        first, ranges = target.get("podCIDR"), objects.sequence(target.get("podCIDRs"))
+        if first and (not ranges or ranges[0] != first):
+            target["podCIDRs"] = [first]
+        elif ranges and not first:
+            target["podCIDR"] = ranges[0]
+        if status.get("capacity") and "allocatable" not in status:
+            status["allocatable"] = {**objects.mapping(status["capacity"])}
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        found: list[Cause] = []
-        seen: set[tuple[Any, Any]] = set()
-        for index, taint in enumerate(map(objects.mapping, objects.sequence(objects.at(obj, "spec", "taints")))):
-            place = f"metadata.taints[{index}]"
-            key, effect = str(taint.get("key") or ""), taint.get("effect")
-            found += [fields.invalid(f"{place}.key", key, text) for text in names.qualified_name(key)]
-            if not effect:
-                found.append(fields.required(f"{place}.effect"))
-            elif effect not in _TAINT_EFFECTS:
-                found.append(fields.not_supported(f"{place}.effect", effect, _TAINT_EFFECTS))
-            if (key, effect) in seen:
-                text = f"Duplicate value: {fields.show(taint)}: taints must be unique by key and effect pair"
-                found.append(Cause(place, "FieldValueDuplicate", text))
-            seen.add((key, effect))
+        found = _validate_taints(obj) + _validate_resources(obj)
+        ranges = objects.sequence(objects.at(obj, "spec", "podCIDRs"))
+        for index, text in enumerate(ranges):
+            found += network.cidr(text, f"spec.podCIDRs[{index}]")
+        versions = [each.version for each in map(network.parsed_range, ranges) if each is not None]
+        if len(ranges) > 1 and sorted(versions) != [4, 6]:
+            text = "may specify no more than one CIDR for each IP family"
+            found.append(fields.invalid("spec.podCIDRs", ranges, text))
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        found = self.validate_create(obj)
-        provider, before = objects.at(obj, "spec", "providerID"), objects.at(old, "spec", "providerID")
-        if before and provider != before:
-            text = "field cannot be modified once set" if provider else "field cannot be cleared once set"
-            found.append(fields.invalid("spec.providerID", None, text))
-        ranges = objects.at(old, "spec", "podCIDRs")
-        if ranges and objects.at(obj, "spec", "podCIDRs") != ranges:
-            text = 'node updates may not change podCIDR except from "" to valid'
-            found.append(fields.forbidden("spec.podCIDRs", text))
-        return found
+        return self.validate_create(obj) + _validate_node_change(obj, old)
+
+    def validate_part(self, obj: Object, old: Object, subresource: str) -> list[Cause]:
+        return _validate_node_change(obj, old)
 
 
-class EventStrategy(Strategy):
-    """Events of the core group and of events.k8s.io are the same objects under two names."""
+def _validate_node_change(obj: Object, old: Object) -> list[Cause]:
+    found = _validate_resources(obj)
+    seen: list[Object] = []
+    addresses = map(objects.mapping, objects.sequence(objects.at(obj, "status", "addresses")))
+    for index, address in enumerate(addresses):
+        if address in seen:
+            shown = {"Type": address.get("type") or "", "Address": address.get("address") or ""}
+            found.append(fields.duplicate(f"status.addresses[{index}]", fields.Ordered(shown)))
+        seen.append(address)
+    ranges = objects.at(old, "spec", "podCIDRs")
+    if ranges and objects.at(obj, "spec", "podCIDRs") != ranges:
+        text = 'node updates may not change podCIDR except from "" to valid'
+        found.append(fields.forbidden("spec.podCIDRs", text))
+    provider = objects.at(old, "spec", "providerID")
+    if provider and objects.at(obj, "spec", "providerID") != provider:
+        text = 'node updates may not change providerID except from "" to valid'
+        found.append(fields.forbidden("spec.providerID", text))
+    return found + _validate_taints(obj)
 
-    def validate_create(self, obj: Object) -> list[Cause]:
-        namespace = objects.at(obj, "involvedObject", "namespace") or objects.at(obj, "regarding", "namespace")
-        key = "regarding" if "regarding" in obj else "involvedObject"
-        expected = objects.namespace(obj)
-        if (namespace and namespace != expected) or (not namespace and expected not in ("default", "kube-system")):
-            text = "does not match event.namespace"
-            return [fields.invalid(f"{key}.namespace", namespace or "", text)]
-        return []
 
-    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        del old
-        return self.validate_create(obj)
+def _validate_taints(obj: Object) -> list[Cause]:
+    found: list[Cause] = []
+    seen: set[tuple[Any, Any]] = set()
+    for index, taint in enumerate(map(objects.mapping, objects.sequence(objects.at(obj, "spec", "taints")))):
+        place = f"metadata.taints[{index}]"
+        key, value, effect = str(taint.get("key") or ""), str(taint.get("value") or ""), taint.get("effect")
+        found += [fields.invalid(f"{place}.key", key, text) for text in names.qualified_name(key)]
+        if wrong := names.label_value(value):
+            found.append(fields.invalid(f"{place}.value", value, ";".join(wrong)))
+        if not effect:
+            found.append(fields.required(f"{place}.effect"))
+        elif effect not in _TAINT_EFFECTS:
+            found.append(fields.not_supported(f"{place}.effect", effect, _TAINT_EFFECTS))
+        if (key, effect) in seen:
+            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+            text = f"{fields.show(fields.Ordered(shown))}: taints must be unique by key and effect pair"
+            found.append(Cause(place, "FieldValueDuplicate", f"Duplicate value: {text}"))
+        seen.add((key, effect))
+    return found
+
+
+def _validate_resources(obj: Object) -> list[Cause]:
+    return [
+        cause
+        for part in ("capacity", "allocatable")
+        for cause in quotas.amounts(objects.mapping(objects.at(obj, "status", part)), f"status.{part}")
+    ]
 
 
 class PodStrategy(Strategy):
@@ -295,6 +340,9 @@ class PendingStrategy(Strategy):
 
 
 class LeaseStrategy(Strategy):
+    is_judged_by_schema = False
+    creates_on_update = True
+
     def validate_create(self, obj: Object) -> list[Cause]:
         found: list[Cause] = []
         duration = objects.at(obj, "spec", "leaseDurationSeconds")

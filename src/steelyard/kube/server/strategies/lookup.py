@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from steelyard.kube.resources import Resource
-from steelyard.kube.server.strategies import cluster, core, rbac, services, webhooks, workloads
+from steelyard.kube.server.strategies import (
+    cluster,
+    core,
+    endpoints,
+    events,
+    jobs,
+    networking,
+    quotas,
+    rbac,
+    services,
+    webhooks,
+    workloads,
+)
 from steelyard.kube.server.strategies.base import Strategy, Tracked
 
 _PLAIN: Final = Strategy()
@@ -21,8 +33,8 @@ _STRATEGIES: Final[dict[tuple[str, str], Strategy]] = {
     ("", "serviceaccounts"): core.ServiceAccountStrategy(),
     ("", "nodes"): core.NodeStrategy(),
     ("", "pods"): core.PodStrategy(),
-    ("", "events"): core.EventStrategy(),
-    ("events.k8s.io", "events"): core.EventStrategy(),
+    ("", "events"): events.EventStrategy(is_new=False),
+    ("events.k8s.io", "events"): events.EventStrategy(is_new=True),
     ("", "persistentvolumes"): core.PendingStrategy(),
     ("", "persistentvolumeclaims"): core.PendingStrategy(),
     ("", "replicationcontrollers"): _TRACKED,
@@ -35,16 +47,19 @@ _STRATEGIES: Final[dict[tuple[str, str], Strategy]] = {
     ("apps", "replicasets"): workloads.ReplicaSetStrategy(),
     ("apps", "daemonsets"): workloads.DaemonSetStrategy(),
     ("apps", "statefulsets"): workloads.StatefulSetStrategy(),
-    ("batch", "jobs"): workloads.JobStrategy(),
-    ("batch", "cronjobs"): workloads.CronJobStrategy(),
+    ("batch", "jobs"): jobs.JobStrategy(),
+    ("batch", "cronjobs"): jobs.CronJobStrategy(),
     ("apiextensions.k8s.io", "customresourcedefinitions"): cluster.DefinitionStrategy(),
     ("scheduling.k8s.io", "priorityclasses"): cluster.PriorityClassStrategy(),
     ("storage.k8s.io", "storageclasses"): cluster.StorageClassStrategy(),
-    ("networking.k8s.io", "networkpolicies"): cluster.NetworkPolicyStrategy(),
-    ("networking.k8s.io", "ingresses"): _TRACKED,
+    ("networking.k8s.io", "networkpolicies"): networking.NetworkPolicyStrategy(),
+    ("networking.k8s.io", "ingresses"): networking.IngressStrategy(),
     ("networking.k8s.io", "ingressclasses"): _TRACKED,
-    ("policy", "poddisruptionbudgets"): _TRACKED,
-    ("discovery.k8s.io", "endpointslices"): _TRACKED,
+    ("policy", "poddisruptionbudgets"): networking.BudgetStrategy(),
+    ("discovery.k8s.io", "endpointslices"): endpoints.EndpointSliceStrategy(),
+    ("", "endpoints"): endpoints.EndpointsStrategy(),
+    ("", "resourcequotas"): quotas.ResourceQuotaStrategy(),
+    ("", "limitranges"): quotas.LimitRangeStrategy(),
     ("flowcontrol.apiserver.k8s.io", "flowschemas"): _TRACKED,
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): _TRACKED,
     (_ADMISSION, "validatingwebhookconfigurations"): webhooks.WebhookStrategy(mutating=False),

@@ -10,6 +10,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.server.strategies.base import default
 
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+_PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 _FILE_MODE: Final = 0o644
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
@@ -86,16 +87,22 @@ def validate(pod: Object, path: str) -> list[Cause]:
     for kind in ("containers", "initContainers"):
         for index, container in enumerate(_mappings(pod.get(kind))):
             place = f"{path}.{kind}[{index}]"
+            found += _validate_container(container, place)
             name = str(container.get("name") or "")
-            if not name:
-                found.append(fields.required(f"{place}.name"))
-            else:
-                found += [fields.invalid(f"{place}.name", name, text) for text in names.dns_label(name)]
-                if name in seen:
-                    found.append(fields.duplicate(f"{place}.name", name))
-                seen.add(name)
-            if not container.get("image"):
-                found.append(fields.required(f"{place}.image"))
+            if name in seen:
+                found.append(fields.duplicate(f"{place}.name", name))
+            seen.add(name)
+    return found
+
+
+def _validate_container(container: Object, place: str) -> list[Cause]:
+    name, policy = str(container.get("name") or ""), container.get("imagePullPolicy")
+    found = [] if name else [fields.required(f"{place}.name")]
+    found += [fields.invalid(f"{place}.name", name, text) for text in names.dns_label(name) if name]
+    if not container.get("image"):
+        found.append(fields.required(f"{place}.image"))
+    if policy not in _PULL_POLICIES:
+        found.append(fields.not_supported(f"{place}.imagePullPolicy", policy, _PULL_POLICIES))
     return found
 
 

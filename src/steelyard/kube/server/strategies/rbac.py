@@ -17,6 +17,8 @@ GROUP: Final = "rbac.authorization.k8s.io"
 
 
 class RoleStrategy(Strategy):
+    creates_on_update = True
+
     def __init__(self, *, namespaced: bool) -> None:
         self._namespaced = namespaced
 
@@ -54,6 +56,8 @@ class RoleStrategy(Strategy):
 
 
 class BindingStrategy(Strategy):
+    creates_on_update = True
+
     def __init__(self, *, namespaced: bool) -> None:
         self._namespaced = namespaced
 

@@ -1,4 +1,4 @@
-"""Strategy of Service: defaults, the cluster IP and node ports it gets, and the rules for its ports.
+"""Strategy of Service: defaults, what an update means to keep, and the cluster IP and node ports it gets.
 
 Addresses derive from namespace and name, so that the same service gets the same address wherever it is free; the search
 goes on from there when it is taken.
@@ -8,203 +8,163 @@ from __future__ import annotations
 
 import ipaddress
 import zlib
-from typing import Any, Final
+from typing import Final
 
-import orjson
-
-from steelyard.kube import fields, names, objectmeta, objects
+from steelyard.kube import fields, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
+from steelyard.kube.server.strategies import network, servicerules
 from steelyard.kube.server.strategies.base import Strategy, Taken, default, spec
+from steelyard.kube.server.strategies.servicerules import EXPOSED, ports
 
 SERVICE_RANGE: Final = ipaddress.IPv4Network("10.96.0.0/12")
 NODE_PORTS: Final = range(30000, 32768)
 _FIRST_FREE: Final = 10
 """The first addresses are left for services that ask for theirs by number: the API server, DNS."""
-_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-_EXPOSED: Final = ("NodePort", "LoadBalancer")
+_AFFINITY_SECONDS: Final = 10800
+_GIVEN: Final = ("clusterIP", "clusterIPs")
 
 
 class ServiceStrategy(Strategy):
+    is_judged_by_schema = False
+    creates_on_update = True
+
     def prepare_create(self, obj: Object) -> None:
         target = spec(obj)
-        default(target, "type", "ClusterIP")
         default(target, "sessionAffinity", "None")
         if target["sessionAffinity"] == "None":
             target.pop("sessionAffinityConfig", None)
-        elif target["sessionAffinity"] == "ClientIP" and not objects.at(target, "sessionAffinityConfig", "clientIP"):
-            target["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
-        for port in _ports(target):
+        lasts = objects.at(target, "sessionAffinityConfig", "clientIP", "timeoutSeconds")
+        if target["sessionAffinity"] == "ClientIP" and lasts is None:
+            target["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
+        default(target, "type", "ClusterIP")
+        for port in ports(target):
             default(port, "protocol", "TCP")
             if port.get("targetPort") in (None, "", 0):
-                port["targetPort"] = port.get("port")
-        if target["type"] != "ExternalName":
-            default(target, "internalTrafficPolicy", "Cluster")
-        if target["type"] in _EXPOSED or objects.sequence(target.get("externalIPs")):
+                port["targetPort"] = port.get("port") or 0
+        if servicerules.is_exposed(target):
             default(target, "externalTrafficPolicy", "Cluster")
+        if target["type"] in ("ClusterIP", *EXPOSED):
+            default(target, "internalTrafficPolicy", "Cluster")
         if target["type"] == "LoadBalancer":
             default(target, "allocateLoadBalancerNodePorts", True)
-        obj["status"] = {"loadBalancer": {}}
 
     def complete_create(self, obj: Object) -> None:
-        _settle_families(spec(obj))
+        target = spec(obj)
+        if target.get("clusterIP") and not target.get("clusterIPs"):
+            target["clusterIPs"] = [target["clusterIP"]]
+        _infer_families(target)
+        obj["status"] = {"loadBalancer": {}}
 
-    def complete_update(self, obj: Object) -> None:
-        _settle_families(spec(obj))
-
-    def prepare_update(self, obj: Object, old: Object) -> None:
-        """A client that leaves out what was allocated means to keep it."""
+    def complete_update(self, obj: Object, old: Object) -> None:
+        """A client that leaves out what was given to the service means to keep it, unless its type needs it no more."""
         target, before = spec(obj), objects.mapping(old.get("spec"))
-        if target.get("type") not in ("ExternalName",) and before.get("type") != "ExternalName":
-            for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-                if not target.get(key) and before.get(key):
-                    target[key] = before[key]
-            _keep_node_ports(target, before)
-        self.prepare_create(obj)
-        if "status" in old:
-            obj["status"] = old["status"]
+        _drop_unneeded(target, before)
+        if "ExternalName" not in (target.get("type"), before.get("type")):
+            if not target.get("clusterIP") and not target.get("clusterIPs"):
+                target |= {key: before[key] for key in _GIVEN if key in before}
+            _follow_address(target, before)
+            if not target.get("ipFamilyPolicy") and before.get("ipFamilyPolicy"):
+                target["ipFamilyPolicy"] = before["ipFamilyPolicy"]
+        elif target.get("clusterIP") and not target.get("clusterIPs"):
+            target["clusterIPs"] = [target["clusterIP"]]
+        _keep_node_ports(target, before)
+        _infer_families(target)
+        status = objects.mapping(old.get("status"))
+        obj["status"] = status if target.get("type") == "LoadBalancer" else {**status, "loadBalancer": {}}
+
+    def prepare_part(self, obj: Object, old: Object, subresource: str) -> None:
+        for ingress in map(objects.mapping, objects.sequence(objects.at(obj, "status", "loadBalancer", "ingress"))):
+            if ingress.get("ip") and objects.at(obj, "spec", "type") == "LoadBalancer":
+                default(ingress, "ipMode", "VIP")
 
     def validate_create(self, obj: Object) -> list[Cause]:
         target = objects.mapping(obj.get("spec"))
-        type_, ports = target.get("type"), _ports(target)
-        found: list[Cause] = []
-        if not ports and not _is_headless(target) and type_ != "ExternalName":
-            found.append(fields.required("spec.ports"))
-        if type_ not in _TYPES:
-            found.append(fields.not_supported("spec.type", type_, _TYPES))
-        if _is_headless(target) and type_ in _EXPOSED:
-            text = f"may not be set to 'None' for {type_} services"
-            found.append(fields.invalid("spec.clusterIPs[0]", "None", text))
-        if type_ == "ExternalName":
-            found += _external_name(target)
-        found += _validate_ports(ports, str(type_))
-        if selector := objects.mapping(target.get("selector")):
-            found += objectmeta.validate_labels(selector, "spec.selector")
-        if target.get("sessionAffinity") not in ("ClientIP", "None"):
-            affinity = target.get("sessionAffinity")
-            found.append(fields.not_supported("spec.sessionAffinity", affinity, ("ClientIP", "None")))
-        found += _validate_addresses(target)
-        return found
+        return servicerules.addressing(target) or servicerules.validate(target)
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
         target, before = objects.mapping(obj.get("spec")), objects.mapping(old.get("spec"))
+        return servicerules.addressing(target) or (
+            servicerules.validate_change(target, before) + servicerules.validate(target)
+        )
+
+    def validate_part(self, obj: Object, old: Object, subresource: str) -> list[Cause]:
+        place = "status.loadBalancer.ingress"
         found: list[Cause] = []
-        stays_internal = "ExternalName" not in (target.get("type"), before.get("type"))
-        if stays_internal and before.get("clusterIP") and target.get("clusterIP") != before.get("clusterIP"):
-            text = "may not change once set"
-            found.append(fields.invalid("spec.clusterIPs[0]", target.get("clusterIPs"), text))
-        return found + self.validate_create(obj)
+        for index, ingress in enumerate(objects.sequence(objects.at(obj, "status", "loadBalancer", "ingress"))):
+            if address := objects.mapping(ingress).get("ip"):
+                found += network.address(address, f"{place}[{index}].ip")
+        return found
 
     def claim(self, obj: Object, taken: Taken) -> list[Cause]:
         target = spec(obj)
         if target.get("type") == "ExternalName":
             return []
         found = _claim_address(obj, target, taken)
-        if target.get("type") in _EXPOSED and target.get("allocateLoadBalancerNodePorts") is not False:
+        if not found and target.get("type") in EXPOSED and target.get("allocateLoadBalancerNodePorts") is not False:
             found += _claim_ports(obj, target, taken)
+        if not found and servicerules.needs_health_check(target) and not target.get("healthCheckNodePort"):
+            target["healthCheckNodePort"] = _free_port(obj, {port.get("nodePort") for port in ports(target)}, taken)
         return found
 
 
-def _ports(target: Object) -> list[Object]:
-    return [objects.mapping(port) for port in objects.sequence(target.get("ports"))]
+def _drop_unneeded(target: Object, before: Object) -> None:
+    """Takes away what the new type has no use for, if the client did not change it."""
+    type_, was = target.get("type"), before.get("type")
+    if type_ == "ExternalName" and was != "ExternalName":
+        for key in (*_GIVEN, "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
+            if target.get(key) == before.get(key):
+                target.pop(key, None)
+    given = {port.get("nodePort") for port in ports(target)}
+    if was in EXPOSED and type_ not in EXPOSED and given <= {port.get("nodePort") for port in ports(before)} | {None}:
+        for port in ports(target):
+            port.pop("nodePort", None)
+    unneeded: list[str] = []
+    if servicerules.needs_health_check(before) and not servicerules.needs_health_check(target):
+        unneeded.append("healthCheckNodePort")
+    if was == "LoadBalancer" and type_ != "LoadBalancer":
+        unneeded += ("allocateLoadBalancerNodePorts", "loadBalancerClass")
+    if servicerules.is_exposed(before) and not servicerules.is_exposed(target):
+        unneeded.append("externalTrafficPolicy")
+    for key in unneeded:
+        if target.get(key) == before.get(key):
+            target.pop(key, None)
 
 
-def _is_headless(target: Object) -> bool:
-    return target.get("clusterIP") == "None" or objects.sequence(target.get("clusterIPs")) == ["None"]
+def _follow_address(target: Object, before: Object) -> None:
+    """A client that knows of one address only means the whole list."""
+    if not target.get("clusterIPs") and target.get("clusterIP") == before.get("clusterIP") and before.get("clusterIPs"):
+        target["clusterIPs"] = before["clusterIPs"]
+    elif target.get("clusterIP") != before.get("clusterIP") and target.get("clusterIPs") == before.get("clusterIPs"):
+        target["clusterIPs"] = [target["clusterIP"]] if target.get("clusterIP") else []
 
 
-def _settle_families(target: Object) -> None:
-    """Addresses and families that the server fills in. A service without address or selector is meant for both."""
+def _infer_families(target: Object) -> None:
     if target.get("type") == "ExternalName":
         return
-    address, addresses = target.get("clusterIP"), objects.sequence(target.get("clusterIPs"))
-    if address and not addresses:
-        target["clusterIPs"] = [address]
-    elif addresses and not address:
-        target["clusterIP"] = addresses[0]
-    is_for_both = _is_headless(target) and not target.get("selector")
-    default(target, "ipFamilyPolicy", "RequireDualStack" if is_for_both else "SingleStack")
-    families = objects.sequence(target.get("ipFamilies")) or ["IPv4"]
-    if is_for_both and len(families) < 2 and target["ipFamilyPolicy"] != "SingleStack":
-        families = [*families, "IPv6" if families[0] == "IPv4" else "IPv4"]
+    has_both = target.get("clusterIP") == "None" and not target.get("selector")
+    default(target, "ipFamilyPolicy", "RequireDualStack" if has_both else "SingleStack")
+    families = list(objects.sequence(target.get("ipFamilies")))
+    for index, text in enumerate(objects.sequence(target.get("clusterIPs"))):
+        parsed = network.parsed(text)
+        if parsed is not None and index >= len(families):
+            families.append(f"IPv{parsed.version}")
+    if not families:
+        families = ["IPv4"]
+    if has_both and len(families) == 1 and target["ipFamilyPolicy"] != "SingleStack":
+        families.append("IPv6" if families == ["IPv4"] else "IPv4")
     target["ipFamilies"] = families
 
 
 def _keep_node_ports(target: Object, before: Object) -> None:
-    if target.get("type") not in _EXPOSED:
+    if target.get("type") not in EXPOSED or before.get("type") not in EXPOSED:
         return
-    kept = {(port.get("protocol") or "TCP", port.get("port")): port.get("nodePort") for port in _ports(before)}
-    for port in _ports(target):
-        number = kept.get((port.get("protocol") or "TCP", port.get("port")))
-        if number and not port.get("nodePort"):
+    known = {str(port.get("name") or ""): port.get("nodePort") for port in ports(before)}
+    used = {port.get("nodePort") for port in ports(target)} & set(known.values())
+    for port in ports(target):
+        number = known.get(str(port.get("name") or ""))
+        if number and not port.get("nodePort") and number not in used:
             port["nodePort"] = number
-
-
-def _external_name(target: Object) -> list[Cause]:
-    text = "may not be set for ExternalName services"
-    keys = ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
-    found = [fields.forbidden(f"spec.{key}", text) for key in keys if target.get(key)]
-    name = str(target.get("externalName") or "").removesuffix(".")
-    if not name:
-        found.append(fields.required("spec.externalName"))
-    return found + [fields.invalid("spec.externalName", name, text) for text in names.dns_subdomain(name) if name]
-
-
-def _validate_ports(ports: list[Object], type_: str) -> list[Cause]:
-    found: list[Cause] = []
-    used_names: set[str] = set()
-    used: set[tuple[Any, Any]] = set()
-    for index, port in enumerate(ports):
-        place = f"spec.ports[{index}]"
-        name, number, protocol = str(port.get("name") or ""), port.get("port"), port.get("protocol")
-        if name:
-            found += [fields.invalid(f"{place}.name", name, text) for text in names.dns_label(name)]
-            if name in used_names:
-                found.append(fields.duplicate(f"{place}.name", name))
-            used_names.add(name)
-        elif len(ports) > 1:
-            found.append(fields.required(f"{place}.name"))
-        wrong = names.port_number(number if isinstance(number, int) else 0)
-        found += [fields.invalid(f"{place}.port", number or 0, text) for text in wrong]
-        if protocol not in _PROTOCOLS:
-            found.append(fields.not_supported(f"{place}.protocol", protocol, _PROTOCOLS))
-        found += _validate_target(port.get("targetPort"), f"{place}.targetPort")
-        if type_ == "ClusterIP" and port.get("nodePort"):
-            found.append(fields.forbidden(f"{place}.nodePort", "may not be used when `type` is 'ClusterIP'"))
-        if (protocol, number) in used:
-            found.append(_duplicate_port(place, protocol, number))
-        used.add((protocol, number))
-    return found
-
-
-def _duplicate_port(place: str, protocol: Any, number: Any) -> Cause:
-    shown = {
-        "Name": "", "Protocol": protocol, "AppProtocol": None, "Port": number, "TargetPort": 0, "NodePort": 0,
-    }  # fmt: skip
-    return Cause(place, "FieldValueDuplicate", f"Duplicate value: {orjson.dumps(shown).decode()}")
-
-
-def _validate_target(port: Any, place: str) -> list[Cause]:
-    wrong = names.port_number(port) if isinstance(port, int) else names.port_name(str(port or ""))
-    return [fields.invalid(place, port, text) for text in wrong]
-
-
-def _validate_addresses(target: Object) -> list[Cause]:
-    found: list[Cause] = []
-    for index, text in enumerate(objects.sequence(target.get("clusterIPs"))):
-        if text == "None" and index == 0:
-            continue
-        try:
-            ipaddress.ip_address(str(text))
-        except ValueError:
-            detail = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            found.append(fields.invalid(f"spec.clusterIPs[{index}]", text, detail))
-    addresses = objects.sequence(target.get("clusterIPs"))
-    if addresses and target.get("clusterIP") and target["clusterIP"] != addresses[0]:
-        text = "first value must match `clusterIP`"
-        found.append(fields.invalid("spec.clusterIPs", addresses, text))
-    return found
 
 
 def _start(obj: Object, span: int) -> int:
@@ -229,7 +189,7 @@ def _claim_address(obj: Object, target: Object, taken: Taken) -> list[Cause]:
 
 def _check_asked(asked: str, target: Object, taken: Taken) -> list[Cause]:
     if ipaddress.ip_address(asked) not in SERVICE_RANGE:
-        reason = f"the provided IP ({asked}) is not in the valid range. The range of valid IPs is {SERVICE_RANGE}"
+        reason = "the provided network does not match the current range"
     elif taken.address(asked):
         reason = "provided IP is already allocated"
     else:
@@ -239,27 +199,31 @@ def _check_asked(asked: str, target: Object, taken: Taken) -> list[Cause]:
 
 def _claim_ports(obj: Object, target: Object, taken: Taken) -> list[Cause]:
     found: list[Cause] = []
-    mine = {port["nodePort"] for port in _ports(target) if port.get("nodePort")}
-    start = _start(obj, len(NODE_PORTS))
-    for index, port in enumerate(_ports(target)):
+    mine: set[object] = {port["nodePort"] for port in ports(target) if port.get("nodePort")}
+    for index, port in enumerate(ports(target)):
         number = port.get("nodePort")
         place = f"spec.ports[{index}].nodePort"
-        if number:
-            if number not in NODE_PORTS:
-                text = (
-                    "provided port is not in the valid range. The range of valid ports is "
-                    f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
-                )
-                found.append(fields.invalid(place, number, text))
-            elif taken.port(number):
-                found.append(fields.invalid(place, number, "provided port is already allocated"))
-            continue
-        for offset in range(len(NODE_PORTS)):
-            candidate = NODE_PORTS[(start + offset) % len(NODE_PORTS)]
-            if candidate not in mine and not taken.port(candidate):
-                port["nodePort"] = candidate
-                mine.add(candidate)
-                break
-        else:
-            found.append(fields.invalid(place, 0, "range is full"))
+        if not number:
+            number = port["nodePort"] = _free_port(obj, mine, taken)
+            mine.add(number)
+            if not number:
+                found.append(fields.invalid(place, 0, "range is full"))
+        elif number not in NODE_PORTS:
+            text = (
+                "provided port is not in the valid range. The range of valid ports is "
+                f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
+            )
+            found.append(fields.invalid(place, number, text))
+        elif taken.port(number):
+            found.append(fields.invalid(place, number, "provided port is already allocated"))
     return found
+
+
+def _free_port(obj: Object, mine: set[object], taken: Taken) -> int:
+    """0 if there is none."""
+    start = _start(obj, len(NODE_PORTS))
+    for offset in range(len(NODE_PORTS)):
+        candidate = NODE_PORTS[(start + offset) % len(NODE_PORTS)]
+        if candidate not in mine and not taken.port(candidate):
+            return candidate
+    return 0
