@@ -72,7 +72,7 @@ async def _fuzzed(folder: Path, seed: int, count: int) -> campaign.Figures:
         if figures.findings:
             async with _upstream(folder) as theirs:
                 await campaign.prepare_upstream(theirs, random.Random(seed))
-                await campaign.compare(figures, theirs)
+                await campaign.compare(figures, target, theirs)
     return figures
 
 
@@ -80,7 +80,7 @@ async def _fuzzed(folder: Path, seed: int, count: int) -> campaign.Figures:
 async def _upstream(folder: Path) -> AsyncGenerator[Server]:
     _say("asking kube-apiserver about the 5xx")
     (folder / "upstream").mkdir()
-    async with upstream.running(folder / "upstream") as server:
+    async with upstream.running(folder / "upstream", folder / campaign.KEYS) as server:
         yield server
 
 

@@ -15,6 +15,21 @@ from tests.kube.server.bench import OLD_WIDGETS, WIDGETS, Bench, decoded, make, 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 
 
+@pytest.mark.parametrize(
+    ("metadata", "error", "message"),
+    [
+        pytest.param({"name": "a", "resourceVersion": "5"}, errors.Unclassified, "should not be set", id="new"),
+        pytest.param({"resourceVersion": "5"}, errors.Invalid, "name or generateName is required", id="invalid"),
+    ],
+)
+async def test_a_new_object_has_no_revision_yet(
+    bench: Bench, metadata: Object, error: type[errors.ApiError], message: str
+) -> None:
+    """What is wrong with the object itself is told first, as upstream."""
+    with pytest.raises(error, match=message):
+        await bench.create(WIDGETS, {**widget("a"), "metadata": metadata})
+
+
 async def test_create_fills_in_what_the_server_owns(bench: Bench) -> None:
     body = widget("a", {"size": 2}, uid="mine", generation=7, creationTimestamp=None)
     created = decoded(await bench.call("create", WIDGETS, body=body, fieldManager="tester"))

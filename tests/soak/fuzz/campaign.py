@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 
-from tests.conformance import ours, replay
+from tests.conformance import keys, ours, replay
 from tests.conformance.replay import Server
 from tests.harness import ROOT
 from tests.soak.fuzz import mutation, rawhttp, seeds
@@ -29,6 +29,8 @@ from tests.soak.fuzz.request import Request
 from tests.soak.fuzz.wire import Answer, NoAnswer, Wire
 
 AT_ONCE: Final = 8
+KEYS: Final = "keys"
+"""What both servers trust, in the campaign's folder."""
 RAW_SHARE: Final = 0.03
 RAW_SECONDS: Final = 0.2
 _PROBE_SECONDS: Final = 0.05
@@ -105,7 +107,7 @@ async def run(target: Target, seed: int, count: int, report: Report) -> Figures:
         own = random.Random(worker_seed)
         wire = Wire(target.server.url)
         try:
-            for request in _endless(own, sequences):
+            for before, request in _endless(own, sequences):
                 if figures.sent >= count:
                     return
                 figures.sent += 1
@@ -113,7 +115,9 @@ async def run(target: Target, seed: int, count: int, report: Report) -> Figures:
                     figures.memory = (target.megabytes(), 0.0)
                 if figures.sent % _REPORT_EVERY == 0:
                     report(f"{figures.sent} requests, {len(findings.all())} kinds of 5xx, {target.megabytes():.0f} MB")
-                await _one(target, wire, request, figures, findings)
+                answer = await _one(target, wire, request, figures)
+                if answer is not None and answer.is_failure:
+                    findings.add(request, answer, before)
         finally:
             await wire.close()
 
@@ -134,15 +138,19 @@ async def run(target: Target, seed: int, count: int, report: Report) -> Figures:
     return figures
 
 
-def _endless(random_: random.Random, sequences: list[list[Request]]) -> Iterator[Request]:
+def _endless(random_: random.Random, sequences: list[list[Request]]) -> Iterator[tuple[tuple[Request, ...], Request]]:
+    """Each request with those of its sequence that came before it."""
     while True:
+        before: tuple[Request, ...] = ()
         for seed in random_.choice(sequences):
             if random_.random() < RAW_SHARE:
-                yield rawhttp.request(random_)
-            yield mutation.mutated(random_, seed)
+                yield (), rawhttp.request(random_)
+            request = mutation.mutated(random_, seed)
+            yield before, request
+            before = (*before, request)
 
 
-async def _one(target: Target, wire: Wire, request: Request, figures: Figures, findings: Findings) -> None:
+async def _one(target: Target, wire: Wire, request: Request, figures: Figures) -> Answer | None:
     is_raw = request.raw is not None
     try:
         if is_raw:
@@ -156,19 +164,18 @@ async def _one(target: Target, wire: Wire, request: Request, figures: Figures, f
             figures.unanswered += 1
         else:
             figures.silent.append(f"{request.encoded('$TOKEN')[:600]!r}: {error}")
-        return
+        return None
     except TimeoutError:
         figures.unanswered += 1
         if not is_raw:
             figures.silent.append(f"{request.encoded('$TOKEN')[:600]!r}: too late")
         await wire.close()
-        return
+        return None
     finally:
         if is_raw:
             await wire.close()
     figures.codes[answer.code] += 1
-    if answer.is_failure:
-        findings.add(request, answer)
+    return answer
 
 
 async def _probe(target: Target, figures: Figures) -> None:
@@ -192,10 +199,34 @@ async def _probe(target: Target, figures: Figures) -> None:
         await wire.close()
 
 
-async def compare(figures: Figures, upstream: Server) -> None:
-    """Asks upstream for its answer to each request that got a 5xx from us."""
+async def compare(figures: Figures, target: Target, upstream: Server) -> None:
+    """Asks upstream for its answer to each request that got a 5xx from us, if need be after what came before it."""
     for finding in figures.findings:
         finding.upstream = await _send(upstream, finding.request)
+        if finding.is_ours_alone:
+            for request in finding.before:
+                await _send(upstream, request)
+            await _bring(target.server, upstream, finding.request)
+            finding.upstream = await _send(upstream, finding.request)
+
+
+async def _bring(ours_: Server, upstream: Server, request: Request) -> None:
+    """Creates the object that a request is about on upstream as it is on our server, if it is there."""
+    async with replay.session() as session:
+        for path in (request.path, request.path.rpartition("/")[0]):
+            async with session.get(ours_.url + path, headers=_admin(ours_)) as response:
+                is_json = response.content_type == "application/json"
+                obj = cast("dict[str, Any]", await response.json()) if is_json else {}
+            metadata = cast("dict[str, Any]", obj.get("metadata", {}))
+            if response.status == 200 and metadata.get("name"):
+                obj["metadata"] = {"name": metadata["name"], "labels": metadata.get("labels", {})}
+                collection = path.rpartition("/")[0]
+                async with session.post(upstream.url + collection, json=obj, headers=_admin(upstream)):
+                    return
+
+
+def _admin(server: Server) -> dict[str, str]:
+    return {"Authorization": f"Bearer {server.tokens[replay.ADMIN]}"}
 
 
 async def _send(server: Server, request: Request) -> Answer | None:
@@ -212,10 +243,12 @@ async def _send(server: Server, request: Request) -> Answer | None:
 async def serving(folder: Path, random_: random.Random) -> AsyncGenerator[Target]:
     """Our server with the corpus's kinds, ended whatever happens."""
     log = folder / "server.log"
+    shared = folder / KEYS
+    keys.write(shared)
     with log.open("wb") as stderr:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "tests.conformance.ours", str(folder)),
+            *("-m", "tests.conformance.ours", str(folder), str(shared)),
             cwd=ROOT,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
@@ -251,6 +284,5 @@ async def prepare_upstream(server: Server, random_: random.Random) -> None:
 
 
 async def _create(session: Any, server: Server, path: str, body: Any) -> None:
-    headers = {"Authorization": f"Bearer {server.tokens[replay.ADMIN]}"}
-    async with session.post(server.url + path, json=body, headers=headers) as response:
+    async with session.post(server.url + path, json=body, headers=_admin(server)) as response:
         assert response.status in (201, 422), await response.text()

@@ -22,8 +22,15 @@ _ATTEMPTS: Final = 300
 class Finding:
     request: Request
     answer: Answer
+    before: tuple[Request, ...] = ()
+    """What was sent in the same sequence before it."""
     times: int = 1
     upstream: Answer | None = None
+
+    @property
+    def is_unforeseen(self) -> bool:
+        """Whether the server says so itself; what it answers on purpose, upstream answers as well."""
+        return b"the server logged what went wrong" in self.answer.body
 
     @property
     def is_ours_alone(self) -> bool:
@@ -41,12 +48,12 @@ class Findings:
     def __init__(self) -> None:
         self._found: dict[tuple[int, bytes], Finding] = {}
 
-    def add(self, request: Request, answer: Answer) -> None:
+    def add(self, request: Request, answer: Answer, before: tuple[Request, ...]) -> None:
         key = signature(answer)
         if key in self._found:
             self._found[key].times += 1
         else:
-            self._found[key] = Finding(request, answer)
+            self._found[key] = Finding(request, answer, before)
 
     def all(self) -> list[Finding]:
         return list(self._found.values())

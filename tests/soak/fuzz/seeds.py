@@ -5,12 +5,11 @@ Requests stay together in the order they were written in, so that what the later
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast
-
-import orjson
 
 from steelyard.kube.builtin import tables
 from tests.conformance import corpus, replay
@@ -39,7 +38,7 @@ _SUBRESOURCES: Final = (
 def definitions(random_: random.Random, count: int) -> list[dict[str, Any]]:
     """Some of the corpus's definitions, for their objects to be served."""
     with_kind = [each for each in corpus.load() if each.crd is not None]
-    return [corpus.definition(each) for each in random_.sample(with_kind, min(count, len(with_kind)))]
+    return [corpus.definition(each, each.given()) for each in random_.sample(with_kind, min(count, len(with_kind)))]
 
 
 def sequences() -> list[list[Request]]:
@@ -53,7 +52,9 @@ def _corpus() -> Iterator[list[Request]]:
         given = {**replace(sequence, variables={**sequence.variables, "NS": NAMESPACE}).given(), **saved}
         made: list[Request] = []
         if sequence.crd is not None:
-            made.append(_writing("POST", f"{DEFINITIONS}?dryRun=All", corpus.definition(sequence), JSON))
+            made.append(
+                _writing("POST", f"{DEFINITIONS}?dryRun=All", corpus.definition(sequence, sequence.given()), JSON)
+            )
             given["GROUP"] = sequence.given()["GROUP"]
             given["G"] = f"/apis/{given['GROUP']}/v1/namespaces/{NAMESPACE}/gears"
         for step in sequence.steps:
@@ -70,7 +71,7 @@ def _of_step(step: Mapping[str, Any], given: Mapping[str, str]) -> Request:
     if "raw" in step:
         made = replace(_parsed(method, path), body=corpus.expand(str(step["raw"]), given).encode())
     elif step.get("body") is not None:
-        made = replace(_parsed(method, path), body=orjson.dumps(corpus.filled(step["body"], given)))
+        made = replace(_parsed(method, path), body=_encoded(corpus.filled(step["body"], given)))
     else:
         made = _parsed(method, path)
     if made.body is not None:
@@ -108,7 +109,12 @@ def _built_in() -> Iterator[list[Request]]:
 
 
 def _writing(method: str, path: str, body: Any, content_type: str) -> Request:
-    return replace(_parsed(method, path), body=orjson.dumps(body)).with_header("Content-Type", content_type)
+    return replace(_parsed(method, path), body=_encoded(body)).with_header("Content-Type", content_type)
+
+
+def _encoded(body: Any) -> bytes:
+    """With any number, as large as it may be."""
+    return json.dumps(body).encode()
 
 
 def _parsed(method: str, target: str) -> Request:

@@ -85,7 +85,8 @@ class Wire:
             body = await reader.readexactly(int(headers["content-length"]))
         else:
             body = b""
-        if headers.get("connection", "").lower() == "close":
+        is_stream = not has_body and "content-length" not in headers
+        if is_stream or headers.get("connection", "").lower() == "close":
             await self.close()
         return Answer(code, body[:_SHOWN])
 

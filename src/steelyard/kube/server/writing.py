@@ -78,8 +78,6 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     if call.name:
         metadata.setdefault("name", call.name)
     _settle_namespace(served, metadata, call.namespace)
-    if parameters.is_revision(str(metadata.get("resourceVersion") or "")) and not wanted.dry_run:
-        raise errors.Unclassified("resourceVersion should not be set on objects to be created")
     _check_namespace(core, served, metadata)
     drafts.check_claim(served, draft.obj)
     admission = passage.of_write(core, served, call, wanted, "CREATE")
@@ -104,9 +102,12 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     key = core.key(resource, call.namespace, str(metadata.get("name") or ""))
     core.guard(served, call, draft.obj, None)
     finish = _finish(core, served)
+    is_stamped = parameters.is_revision(str(metadata.get("resourceVersion") or ""))
     obj = drafts.new(served, draft, wanted, core.timestamp(), finish)
     if admission is not None:
         await admission.validate(obj, draft)
+    if is_stamped and not wanted.dry_run:
+        raise errors.Unclassified("resourceVersion should not be set on objects to be created")
     if core.store.head(key) is not None:
         raise errors.already_exists(resource.group_resource, metadata["name"])
     if wanted.dry_run:
