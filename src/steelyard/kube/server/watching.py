@@ -39,13 +39,17 @@ _PREFIXES: Final[dict[str, bytes]] = {
     type_: b'{"type":"%b","object":' % type_.encode() for type_ in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 }
 
+_SHARED_ITEMS: Final = 32
+_WORTH_KEEPING: Final = 64 * 1024
+"""Bytes of a line that is kept for the next watcher; larger ones are made for each, since they would add up."""
+
 Encode = Callable[[Object], bytes]
 
 
 class WatchItem:
     """One event. `object` is shared and read-only; `encoded` is the line that a watch sends for it."""
 
-    __slots__ = ("_encode", "_object", "_record", "_served", "type")
+    __slots__ = ("_encode", "_line", "_object", "_record", "_served", "type")
 
     def __init__(
         self,
@@ -61,6 +65,7 @@ class WatchItem:
         self._record = record
         self._object = obj
         self._encode = encode
+        self._line = b""
 
     @property
     def object(self) -> Object:
@@ -70,13 +75,43 @@ class WatchItem:
         return self._object
 
     def encoded(self) -> bytes:
+        if self._line:
+            return self._line
         if self._encode is not None:
             body = self._encode(self.object)
         elif self._record is not None:
             body = raw(self._record.value, self._served)
         else:
             body = orjson.dumps(self._object)
-        return b"%b%b}\n" % (_PREFIXES[self.type], body)
+        line = b"%b%b}\n" % (_PREFIXES[self.type], body)
+        if len(line) <= _WORTH_KEEPING:
+            self._line = line
+        return line
+
+
+class _Shared:
+    """The events of the newest changes, for all who watch the same: what a hundred watchers get is made once."""
+
+    def __init__(self) -> None:
+        self._items: dict[tuple[int, int], tuple[Change, Served, WatchItem]] = {}
+        """By identity of change and resource, which are held so that nothing else can take it."""
+
+    def item(self, change: Change, served: Served) -> WatchItem:
+        key = (id(change), id(served))
+        known = self._items.get(key)
+        if known is not None:
+            return known[2]
+        if change.record is None:
+            item = WatchItem("DELETED", served, record=change.final or change.previous)
+        else:
+            item = WatchItem("ADDED" if change.previous is None else "MODIFIED", served, record=change.record)
+        self._items[key] = (change, served, item)
+        if len(self._items) > _SHARED_ITEMS:
+            del self._items[next(iter(self._items))]
+        return item
+
+
+_SHARED: Final = _Shared()
 
 
 class WatchStream:
@@ -86,8 +121,8 @@ class WatchStream:
     """
 
     __slots__ = (
-        "__weakref__", "_bookmarks", "_core", "_encode", "_from", "_initial", "_selection", "_served", "_subscription",
-        "_timer", "_unconverted", "deadline",
+        "__weakref__", "_bookmarks", "_core", "_encode", "_from", "_initial", "_is_plain", "_selection", "_served",
+        "_subscription", "_timer", "_unconverted", "deadline",
     )  # fmt: skip
 
     def __init__(self, core: Core, served: Served, call: Call) -> None:
@@ -96,6 +131,7 @@ class WatchStream:
         self._served = served
         self._selection: Selection = selection.of(call, served)
         self._encode = _encoder(core, served, call)
+        self._is_plain = not self._selection and self._encode is None
         self._bookmarks = parameters.flag(options, "allowWatchBookmarks")
         self._initial: deque[WatchItem] = deque()
         self._unconverted: list[Record] = []
@@ -238,6 +274,8 @@ class WatchStream:
             return None
         served, chosen, encode = self._served, self._selection, self._encode
         record, previous = change.record, change.previous
+        if self._is_plain:
+            return _SHARED.item(change, served)
         if not chosen:
             if record is None:
                 return WatchItem("DELETED", served, record=change.final or previous, encode=encode)
