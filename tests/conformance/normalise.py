@@ -125,8 +125,12 @@ class Normaliser:
         text = _UUID.sub(lambda found: self._uid(found[0]), text)
         text = _QUOTED_TIME.sub(lambda found: found[0] if found[0] in self._sent else "<time>", text)
         return _REVISION_IN_TEXT.sub(
-            lambda found: found[0] if found[2] in self._sent else f"{found[1]}<revision>", text
+            lambda found: found[0] if self._was_sent(found[2]) else f"{found[1]}<revision>", text
         )
+
+    def _was_sent(self, number: str) -> bool:
+        """As a number of its own, not as a part of another or of a uid."""
+        return re.search(rf"(?<![\w-]){number}(?![\w-])", self._sent) is not None
 
     def _token(self, head: str, body: str) -> Any:
         claims = _part(body)

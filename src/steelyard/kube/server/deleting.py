@@ -273,7 +273,7 @@ def check_preconditions(served: Served, record: Record, wanted: DeleteOptions) -
             place = served.group_resource
             message = f"Precondition failed: {what} in precondition: {given}, {what} in object meta: {known}"
         else:
-            place = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+            place = f"{resource.kind}.{served.home_group}" if served.home_group else resource.kind
             message = (
                 f"the {what} in the precondition ({given}) does not match the {what} in record ({known}). "
                 f"The object might have been {happened}"

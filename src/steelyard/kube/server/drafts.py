@@ -23,7 +23,6 @@ from steelyard.kube.server.apply import apply, managedfields
 from steelyard.kube.server.apply.fieldset import FieldSet
 from steelyard.kube.server.call import Payload
 from steelyard.kube.server.core import ordered
-from steelyard.kube.server.counterparts import Counterpart
 from steelyard.kube.server.options import WriteOptions
 from steelyard.kube.server.patch import conversion
 from steelyard.kube.server.patch.patching import Patched
@@ -338,8 +337,7 @@ _NOTED: Final = ("annotations", "finalizers", "labels", "ownerReferences")
 
 def _refuse(served: Served, obj: Object, causes: list[Cause]) -> None:
     if causes:
-        group = "" if isinstance(served.conversion, Counterpart) else served.resource.group
-        raise errors.invalid(group, served.resource.kind, objects.name(obj), causes)
+        raise errors.invalid(served.home_group, served.resource.kind, objects.name(obj), causes)
 
 
 _CLOSED_METADATA: Final = frozenset(

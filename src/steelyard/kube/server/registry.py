@@ -99,6 +99,11 @@ class Served:
         return self.resource.group_resource
 
     @property
+    def home_group(self) -> str:
+        """The group of the kind as it is stored, by which refusals name it."""
+        return "" if isinstance(self.conversion, Counterpart) else self.resource.group
+
+    @property
     def is_review(self) -> bool:
         """A question that is answered and never stored."""
         return self.resource.group in _REVIEWS

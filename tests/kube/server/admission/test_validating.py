@@ -9,7 +9,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from steelyard.kube import errors
+from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, Resource
 from steelyard.kube.server.call import User
@@ -119,6 +119,29 @@ async def test_what_the_server_deletes_itself_is_asked_about_too(bench: Bench, w
         ("owned", f"{account}:generic-garbage-collector"),
         ("inside", f"{account}:namespace-controller"),
     }
+
+
+async def test_a_namespace_says_why_its_content_stays(bench: Bench, webhook: Hooks) -> None:
+    await bench.create(NAMESPACES, make(NAMESPACES, "brief"))
+    await bench.create(WIDGETS, widget("inside"), namespace="brief")
+    webhook.answers["/check"] = deny(message="needed")
+    await validate(bench, webhook, rule(WIDGETS, "DELETE"))
+    await bench.delete(NAMESPACES, "brief")
+
+    async def failure() -> Object:
+        conditions = objects.at(await bench.get(NAMESPACES, "brief"), "status", "conditions")
+        return objects.mapping(objects.sequence(conditions)[2]) if conditions else {}
+
+    async def is_told() -> bool:
+        return (await failure()).get("status") == "True"
+
+    await eventually(is_told)
+    told = await failure()
+    assert (told["type"], told["reason"]) == ("NamespaceDeletionContentFailure", "ContentDeletionFailed")
+    assert told["message"] == (
+        "Failed to delete all resource types, 1 remaining: "
+        'admission webhook "check.example.com" denied the request: needed'
+    )
 
 
 async def test_warnings_reach_the_client_also_with_a_denial(bench: Bench, webhook: Hooks) -> None:
