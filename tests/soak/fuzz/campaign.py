@@ -285,4 +285,5 @@ async def prepare_upstream(server: Server, random_: random.Random) -> None:
 
 async def _create(session: Any, server: Server, path: str, body: Any) -> None:
     async with session.post(server.url + path, json=body, headers=_admin(server)) as response:
-        assert response.status in (201, 422), await response.text()
+        # Some definitions are there to be refused.
+        assert response.status < 500, await response.text()
