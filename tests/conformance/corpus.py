@@ -76,6 +76,7 @@ _PATHS: Final = {
     "SSR": "/apis/authentication.k8s.io/v1/selfsubjectreviews",
     "TR": "/apis/authentication.k8s.io/v1/tokenreviews",
 }
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _VARIABLE: Final = re.compile(r"\$(\{[A-Za-z0-9_]+\}|[A-Za-z][A-Za-z0-9_]*)")
 
 
@@ -152,7 +153,7 @@ def load(bullet: str = "") -> Iterator[Sequence]:
 
 
 def parse(text: str, bullet: str, source: str) -> Iterator[Sequence]:
-    for document in yaml.safe_load_all(text):
+    for document in yaml.load_all(text, Loader=_LOADER):
         if document is None:
             continue
         unknown = set(document) - {"name", "invalid", "crd", "steps", "variables"}

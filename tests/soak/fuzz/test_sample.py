@@ -12,7 +12,7 @@ from tests.soak.fuzz.findings import Finding
 from tests.soak.fuzz.request import Request
 from tests.soak.fuzz.wire import Answer
 
-REQUESTS = 1500
+REQUESTS = 600
 
 
 async def test_odd_requests_get_no_5xx(tmp_path: Path) -> None:
