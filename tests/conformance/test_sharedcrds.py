@@ -24,7 +24,7 @@ async def test_objects_of_other_peoples_definitions(tmp_path: Path) -> None:
     chosen = random.Random(SEED).sample(list(definitions.load()), SAMPLE)
     async with ours.serving(tmp_path) as server, replay.session() as http:
         for definition in chosen:
-            (installed,) = await replay.play(http, server, run.install(definition))
+            (installed,) = await replay.play(http, server, run.install([definition]))
             if installed.code != 201:
                 assert objects.at(installed.body, "details", "causes"), definition.name
                 continue
