@@ -148,7 +148,9 @@ class _Player:
         if "watch" in step:
             return await self._open(step)
         if "pause" in step:
-            await asyncio.sleep(float(step["pause"]))
+            # `second` is until the clock's next second, after which requests for a while carry the same time.
+            seconds = 1.01 - time.time() % 1 if step["pause"] == "second" else float(step["pause"])
+            await asyncio.sleep(seconds)
             return Exchange("pause")
         exchange = await self._until(step) if "until" in step else await self._once(step)
         for name, path in cast("dict[str, str]", step.get("save") or {}).items():
