@@ -313,3 +313,40 @@ async def test_namespaces_start_active(bench: Bench) -> None:
     assert created["status"] == {"phase": "Active"}
     assert created["spec"] == {"finalizers": ["kubernetes"]}
     assert objects.labels(created) == {"kubernetes.io/metadata.name": "n"}
+
+
+async def test_warnings_are_told_with_a_refusal(bench: Bench) -> None:
+    with pytest.raises(errors.Invalid) as raised:
+        await bench.create(CONFIG_MAPS, {**make(CONFIG_MAPS, "a"), "datum": 1, "data": {"a/b": "x"}})
+    assert raised.value.warnings == ('unknown field "datum"',)
+
+
+async def test_an_update_creates_objects_of_some_built_in_kinds(bench: Bench) -> None:
+    roles = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+    role = {**make(roles, "a"), "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}
+    created = await bench.update(roles, role)
+    assert objects.uid(created)
+    assert (await bench.get(roles, "a")) == created
+    with pytest.raises(errors.Conflict, match=r"UID in precondition: 1, UID in object meta: $"):
+        await bench.update(roles, {**make(roles, "b", uid="1"), "rules": []})
+    with pytest.raises(errors.NotFound):
+        await bench.update(CONFIG_MAPS, make(CONFIG_MAPS, "a"))
+
+
+async def test_a_deployment_counts_changes_of_its_annotations_too(bench: Bench) -> None:
+    deployments = Resource("apps", "v1", "deployments", "Deployment")
+    pod = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "x", "image": "one"}]}}
+    await bench.create(deployments, make(deployments, "a", {"selector": {"matchLabels": {"a": "b"}}, "template": pod}))
+    labelled = await bench.patch(deployments, "a", {"metadata": {"labels": {"a": "b"}}})
+    assert objects.generation(labelled) == 1
+    annotated = await bench.patch(deployments, "a", {"metadata": {"annotations": {"a": "b"}}})
+    assert objects.generation(annotated) == 2
+
+
+async def test_a_status_write_notes_who_tried_to_change_the_metadata(bench: Bench) -> None:
+    await bench.create(WIDGETS, widget("a"))
+    patch = {"metadata": {"labels": {"a": "b"}}, "status": {"x": 1}}
+    written = await bench.patch(WIDGETS, "a", patch, subresource="status", fieldManager="m")
+    assert "labels" not in written["metadata"]
+    managed = [entry["fieldsV1"] for entry in written["metadata"]["managedFields"] if entry["manager"] == "m"]
+    assert managed[0]["f:metadata"] == {"f:labels": {".": {}, "f:a": {}}}

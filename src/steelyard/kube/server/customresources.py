@@ -7,6 +7,7 @@ definition may leave out. Its names and conditions are the matter of `crdstatus`
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -139,7 +140,15 @@ def validate_object(
 def validate_scale(scale: ScalePaths, obj: Object) -> list[Cause]:
     found: list[Cause] = []
     for path in (scale.spec_replicas, scale.status_replicas):
-        value = objects.at(obj, *path.removeprefix(".").split("."))
+        steps = path.removeprefix(".").split(".")
+        holder = next((inner for inner in _holders(obj, steps) if not isinstance(inner, dict)), None)
+        if holder is not None:
+            text = (
+                f"{fields.go_value(holder)} is of the type {fields.go_type(holder)}, expected map[string]interface{{}}"
+            )
+            found.append(fields.invalid(path, 0, f"{path} accessor error: {text}"))
+            continue
+        value = objects.at(obj, *steps)
         if value is None:
             continue
         if not isinstance(value, int) or isinstance(value, bool):
@@ -150,6 +159,15 @@ def validate_scale(scale: ScalePaths, obj: Object) -> list[Cause]:
         elif value > 2147483647:
             found.append(fields.invalid(path, value, "should be less than or equal to 2147483647"))
     return found
+
+
+def _holders(obj: Object, steps: Sequence[str]) -> Iterable[Any]:
+    """What a path passes through, as far as it is there."""
+    inner: Any = obj
+    for step in steps[:-1]:
+        inner = cast(Object, inner).get(step) if isinstance(inner, dict) else None
+        if inner is not None:
+            yield inner
 
 
 def set_defaults(crd: Object) -> None:

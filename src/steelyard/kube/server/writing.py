@@ -137,12 +137,20 @@ async def update(core: Core, served: Served, call: Call) -> Reply:
             record = core.store.head(core.key(served.resource, call.namespace, call.name))
             if record is None and served.strategy.creates_on_update and not call.subresource:
                 _check_uid(served, call, draft.obj, "")
-                cast(Object, draft.obj["metadata"]).pop("resourceVersion", None)
+                _forget_version(draft.obj["metadata"], wanted)
                 return await insert(core, served, call, draft, wanted)
             record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
             return await replace(core, served, call, record, draft, wanted)
 
     return await retried(served, call, attempt)
+
+
+def _forget_version(metadata: Object, wanted: WriteOptions) -> None:
+    """What an update creates gets a version of its own; a dry run leaves the one that it came with."""
+    if problem := parameters.unsigned_problem(str(metadata.get("resourceVersion") or "0")):
+        raise errors.Unclassified(problem)
+    if not wanted.dry_run:
+        metadata.pop("resourceVersion", None)
 
 
 async def patch(core: Core, served: Served, call: Call) -> Reply:

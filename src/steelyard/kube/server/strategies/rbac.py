@@ -37,6 +37,11 @@ class RoleStrategy(Strategy):
                 found += [*wrong, Cause(place, "FieldValueInvalid", "Invalid value: null: invalid label selector.")]
         return found
 
+    def validate_update(self, obj: Object, old: Object) -> list[Cause]:
+        """Upstream judges the whole role in both of the two steps that an update has."""
+        del old
+        return self.validate_create(obj) * 2
+
     def _validate_rule(self, rule: Object, path: str) -> Iterable[Cause]:
         if not rule.get("verbs"):
             yield fields.required(f"{path}.verbs", "verbs must contain at least one value")
@@ -85,7 +90,7 @@ class BindingStrategy(Strategy):
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:
-        found = self.validate_create(obj)
+        found = self.validate_create(obj) * 2
         role = objects.mapping(obj.get("roleRef"))
         if role != objects.mapping(old.get("roleRef")):
             shown = {"APIGroup": role.get("apiGroup"), "Kind": role.get("kind"), "Name": role.get("name")}
