@@ -41,6 +41,7 @@ from steelyard.kube.server.audit import AuditLog
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.endpoints import Check
 from steelyard.kube.server.hosting import Hosting
+from steelyard.kube.server.limits import Limits
 from steelyard.kube.server.operations import Operation, Operations
 from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked
 from steelyard.kube.store.sealing import Sealer
@@ -256,6 +257,7 @@ async def _listen(
             checks=checks,
             operations=operations,
             audit=_audit_log(stack, options),
+            limits=Limits(options.platform.limits.reading, options.platform.limits.writing),
         )
     except OSError as error:
         raise CannotStart(

@@ -7,6 +7,7 @@
     - {do: POST $CM, body: {$: cm, metadata: {name: a}}, save: {rv: metadata.resourceVersion}}
     - {do: PATCH $CM/a, as: merge, body: {data: {k: v}}, by: jane}
     - {do: GET $CM/a, cert: trusted}      # a client certificate of `keys.py` instead of a token
+    - {do: POST $CM, padding: 9, raw: "$PADDING"}   # xxxxxxxxx
     - {do: GET $CM/a, until: {code: 404}}
     - {watch: w, path: $CM?watch=1}
     - {drain: w, events: 2}

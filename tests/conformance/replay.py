@@ -159,13 +159,14 @@ class _Player:
 
     async def _once(self, step: Mapping[str, Any]) -> Exchange:
         method, _, path = str(step["do"]).partition(" ")
-        path = corpus.expand(path, self._variables)
+        variables = self._variables | ({"PADDING": "x" * int(step["padding"])} if "padding" in step else {})
+        path = corpus.expand(path, variables)
         body = step.get("body")
         data = None
         if "raw" in step:
-            data = corpus.expand(str(step["raw"]), self._variables).encode()
+            data = corpus.expand(str(step["raw"]), variables).encode()
         elif body is not None:
-            data = orjson.dumps(corpus.filled(body, self._variables))
+            data = orjson.dumps(corpus.filled(body, variables))
         shown = self._server.certificates[step["cert"]] if "cert" in step else None
         return await self._send(str(step["do"]), method, path, data, self._headers(step, data), shown)
 

@@ -163,6 +163,10 @@ class TooManyRequests(ApiError):
     code, reason = 429, "TooManyRequests"
 
 
+class Overloaded(TooManyRequests):
+    """Nothing is known yet of the request that is refused, so over HTTP the answer is plain text, as upstream's."""
+
+
 class InternalError(ApiError):
     code, reason = 500, "InternalError"
 

@@ -226,6 +226,18 @@ class Audit(SettingsModel):
     )
 
 
+class Limits(SettingsModel):
+    """How many requests the platform's API works on at once. Who comes when it is full is told to try again (429);
+    watches do not count, and administrators always get through."""
+
+    reading: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        default=400, description="Requests that read; 0 is no limit."
+    )
+    writing: Annotated[int, Field(ge=0, le=100_000)] = Field(
+        default=200, description="Requests that write; 0 is no limit."
+    )
+
+
 class Platform(SettingsModel):
     domain: Domain = Field(
         default="steelyard.dev",
@@ -244,6 +256,7 @@ class Platform(SettingsModel):
     integrations: Integrations = Field(default=Integrations(), description="Programs to work together with.")
     simulated: Simulated = Field(default=Simulated(), description="How simulated machines behave.")
     audit: Audit = Field(default=Audit(), description="The log of requests.")
+    limits: Limits = Field(default=Limits(), description="How much is done at once.")
 
     def ingress_domain(self, name: EnvironmentName) -> str:
         """`dev.steelyard.dev`; for production the platform's domain itself, unless the file says otherwise."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 import yaml
 
 from steelyard.kube import errors, pki
-from steelyard.kube.server import bodies
+from steelyard.kube.server import bodies, protocol
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.application import Document
 from steelyard.kube.server.authz import ALLOWED, Attributes, Decision
@@ -64,7 +65,7 @@ async def test_reading_and_writing_have_limits_of_their_own_and_masters_get_thro
             refused = await site.request(method, CONFIG_MAPS, sent, token=jane)
             assert refused.code == 429
             assert refused.headers["Retry-After"] == "1"
-            assert refused.json()["reason"] == "TooManyRequests"
+            assert refused.body == b"Too many requests, please try again later.\n"
         watch = await site.request("GET", f"{CONFIG_MAPS}?watch=true", token=jane)
         assert watch.code == 410, "a watch is no request in flight"
         master = asyncio.create_task(site.request("GET", CONFIG_MAPS))
@@ -179,3 +180,35 @@ async def test_a_patch_that_doubles_the_depth_is_refused_and_changes_nothing(sit
     assert codes[-1] == 400
     assert (await site.request("GET", f"{path}/d")).code == 200
     assert (await site.request("GET", path)).code == 200
+
+
+async def test_a_head_of_less_is_read(site: Site) -> None:
+    answer = await site.request("GET", CONFIG_MAPS, headers={"x": "x" * 900_000})
+    assert answer.code == 200
+    assert (await site.request("GET", f"{CONFIG_MAPS}?labelSelector={'a' * 60_000}")).code == 400
+
+
+@pytest.mark.parametrize("sent", [b"GET /a", b"POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\nabc"])
+async def test_a_request_that_never_ends_is_cut_off(site: Site, monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(protocol, "ARRIVAL_SECONDS", 0.2)
+    reader, writer = await site.connect()
+    writer.write(sent)
+    async with asyncio.timeout(5):
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+    writer.close()
+
+
+async def test_a_request_in_pieces_and_an_idle_connection_are_left_alone(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "ARRIVAL_SECONDS", 0.3)
+    reader, writer = await site.connect()
+    for _ in range(2):
+        for piece in (b"GET /livez HT", b"TP/1.1\r\nhost: a\r\n", b"\r\n"):
+            writer.write(piece)
+            await asyncio.sleep(0.02)
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        await reader.readuntil(b"\r\n\r\nok")
+        await asyncio.sleep(0.4)
+    writer.close()

@@ -52,6 +52,9 @@ def of_error(error: Exception) -> Answer:
         return text(404, "404 page not found\n")
     if isinstance(error, errors.PlainInternalError):
         return text(500, error.message)
+    if isinstance(error, errors.Overloaded):
+        answer = text(429, f"{error.message}\n")
+        return answer._replace(headers=(*answer.headers, (b"retry-after", b"%d" % error.retry_after)))
     status = errors.of(error)
     headers: list[tuple[bytes, bytes]] = []
     if isinstance(error, errors.ApiError) and error.retry_after:

@@ -54,5 +54,5 @@ class InFlight:
             self._writing -= 1
 
 
-def _too_many() -> errors.TooManyRequests:
-    return errors.TooManyRequests("Too many requests, please try again later.", retry_after=RETRY_SECONDS)
+def _too_many() -> errors.Overloaded:
+    return errors.Overloaded("Too many requests, please try again later.", retry_after=RETRY_SECONDS)

@@ -39,8 +39,11 @@ Serve = Callable[[Exchange], Awaitable[None]]
 
 _BUFFER_BYTES: Final = 64 * 1024
 _TCP_KEEPALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
-_MAX_HEAD_BYTES: Final = 1024 * 1024
+MAX_HEAD_BYTES: Final = 1024 * 1024
 """Of the line and headers of a request, as upstream."""
+_PARTING_SECONDS: Final = 0.5
+ARRIVAL_SECONDS: Final = 60.0
+"""From the first byte of a request to its last. Only one that comes in pieces is timed."""
 
 
 def _refusal(status: str) -> bytes:
@@ -79,6 +82,9 @@ class Connection(asyncio.BufferedProtocol):
         self._head_bytes = 0
         """Of a head that is not complete yet; counts what came with its pieces as well."""
         self._is_in_head = False
+        self._is_partial = False
+        """Part of a request has come, and more is to."""
+        self._deadline: asyncio.TimerHandle | None = None
         self._receiving: Exchange | None = None
         """The one whose body is being read."""
         self._serving: Exchange | None = None
@@ -100,6 +106,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._traffic.connections.discard(self)
+        if self._deadline is not None:
+            self._deadline.cancel()
         for exchange in (self._serving, self._receiving, *self._waiting):
             if exchange is not None:
                 exchange.disconnect()
@@ -172,11 +180,8 @@ class Connection(asyncio.BufferedProtocol):
         except httptools.HttpParserError:
             self._refuse(_BAD_REQUEST)
             return
-        if self._is_in_head:
-            self._head_bytes += nbytes
-            if self._head_bytes > _MAX_HEAD_BYTES:
-                self._refuse(_HEAD_TOO_LARGE)
-                return
+        if self._is_partial or self._deadline is not None:
+            self._wait_for_rest(nbytes)
         if self._waiting:
             if self._serving is None:
                 self._start(self._waiting.popleft())
@@ -184,11 +189,27 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def _refuse(self, answer: bytes) -> None:
+        """What the client still sends is read and dropped for a moment: closing at once could take the answer back."""
         self._transport.write(answer)
-        self._transport.close()
+        self._parser = None
+        asyncio.get_running_loop().call_later(_PARTING_SECONDS, self._transport.close)
+
+    def _wait_for_rest(self, nbytes: int) -> None:
+        """A head may not grow without end, and nobody may take forever to send a request."""
+        if self._is_in_head:
+            self._head_bytes += nbytes
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse(_HEAD_TOO_LARGE)
+                return
+        if not self._is_partial:
+            assert self._deadline is not None
+            self._deadline.cancel()
+            self._deadline = None
+        elif self._deadline is None:
+            self._deadline = asyncio.get_running_loop().call_later(ARRIVAL_SECONDS, self.abort)
 
     def on_message_begin(self) -> None:
-        self._is_in_head = True
+        self._is_partial = self._is_in_head = True
         self._head_bytes = 0
         self._url = b""
         self._headers = []
@@ -224,6 +245,7 @@ class Connection(asyncio.BufferedProtocol):
         self._receiving.received(body)
 
     def on_message_complete(self) -> None:
+        self._is_partial = False
         assert self._receiving is not None
         self._receiving.complete()
 

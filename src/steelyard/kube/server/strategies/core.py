@@ -194,7 +194,7 @@ class ConfigMapStrategy(Strategy):
         found += _validate_keys(binary, "binaryData")
         size = sum(len(str(value).encode()) for value in data.values()) + sum(map(_decoded_size, binary.values()))
         if size > MAX_DATA:
-            found.append(fields.too_long("", MAX_DATA))
+            found.append(fields.too_long("[]", MAX_DATA))
         return found
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:

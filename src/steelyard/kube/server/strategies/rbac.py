@@ -18,6 +18,7 @@ GROUP: Final = "rbac.authorization.k8s.io"
 
 class RoleStrategy(Strategy):
     creates_on_update = True
+    is_judged_by_schema = False
 
     def __init__(self, *, namespaced: bool) -> None:
         self._namespaced = namespaced
@@ -62,6 +63,7 @@ class RoleStrategy(Strategy):
 
 class BindingStrategy(Strategy):
     creates_on_update = True
+    is_judged_by_schema = False
 
     def __init__(self, *, namespaced: bool) -> None:
         self._namespaced = namespaced
