@@ -91,6 +91,12 @@ async def test_a_container_without_a_name_is_judged_by_the_kind(bench: Bench) ->
         await apply(bench, DEPLOYMENTS, make(DEPLOYMENTS, "a", spec))
 
 
+async def test_a_headless_service_for_anyones_endpoints_has_both_families(bench: Bench) -> None:
+    applied = await apply(bench, SERVICES, make(SERVICES, "a", {"clusterIP": "None", "ports": [{"port": 80}]}))
+    assert applied["spec"]["ipFamilies"] == ["IPv4", "IPv6"]
+    assert applied["spec"]["ipFamilyPolicy"] == "RequireDualStack"
+
+
 async def test_an_apply_must_name_what_it_applies(bench: Bench) -> None:
     with pytest.raises(errors.BadRequest, match="was undeterminable: name must be provided"):
         await apply(bench, CONFIG_MAPS, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}})
