@@ -213,6 +213,7 @@ def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, finish: Fi
         obj["metadata"]["generation"] = 1
     if not draft.is_tracked:
         obj = _tracked(served, None, obj, wanted, now, "")
+    obj = _as_stored(served, obj)
     strategy.complete_create(obj)
     causes: list[Cause] = []
     if not strategy.judges_metadata:
@@ -262,10 +263,8 @@ def changed(
         if meta == old["metadata"]:
             # The same object is compared at once, an equal one field by field.
             obj["metadata"] = old["metadata"]
-        if served.custom and subresource == "status":
-            obj = _tracked_status(served, old, obj, draft.obj["metadata"], wanted, now)
-        else:
-            obj = _tracked(served, old, obj, wanted, now, subresource)
+        obj = _tracked(served, old, obj, wanted, now, subresource)
+    obj = _as_stored(served, obj)
     if not subresource:
         strategy.complete_update(obj, old)
     if finish is None and _is_unchanged(old, obj, subresource):
@@ -309,7 +308,7 @@ def _is_unchanged(old: Object, obj: Object, subresource: str) -> bool:
 def _tracked(
     served: Served, before: Object | None, after: Object, wanted: WriteOptions, now: str, subresource: str
 ) -> Object:
-    tracked = apply.track_update(
+    return apply.track_update(
         served.schema,
         before,
         after,
@@ -320,19 +319,10 @@ def _tracked(
         subresource=subresource,
         ignored=reset_fields(served, subresource),
     )
-    return encoding.stored(served.go_type, tracked) if served.go_type else tracked
 
 
-def _tracked_status(served: Served, old: Object, obj: Object, asked: Object, wanted: WriteOptions, now: str) -> Object:
-    """A write to the status of a custom resource does not change the metadata, and yet upstream notes who tried to."""
-    if all(asked.get(name) == obj["metadata"].get(name) for name in _NOTED):
-        return _tracked(served, old, obj, wanted, now, "status")
-    with_asked = {**obj, "metadata": {**obj["metadata"], **{name: asked[name] for name in _NOTED if name in asked}}}
-    tracked = _tracked(served, old, with_asked, wanted, now, "status")
-    return managedfields.with_managed(obj, objects.metadata(tracked).get("managedFields"))
-
-
-_NOTED: Final = ("annotations", "finalizers", "labels", "ownerReferences")
+def _as_stored(served: Served, obj: Object) -> Object:
+    return encoding.stored(served.go_type, obj) if served.go_type else obj
 
 
 def _refuse(served: Served, obj: Object, causes: list[Cause]) -> None:

@@ -13,6 +13,7 @@ from tests.kube.server.bench import WIDGETS, Bench, make, widget
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 SERVICES = Resource("", "v1", "services", "Service")
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
 POD: Object = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "x", "image": "one"}]}}
 SPEC: Object = {"selector": {"matchLabels": {"a": "b"}}, "template": POD}
 
@@ -89,6 +90,12 @@ async def test_a_container_without_a_name_is_judged_by_the_kind(bench: Bench) ->
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": {**POD, "spec": {"containers": [{"image": "x"}]}}}
     with pytest.raises(errors.Invalid, match=r"spec.template.spec.containers\[0\].name: Required value"):
         await apply(bench, DEPLOYMENTS, make(DEPLOYMENTS, "a", spec))
+
+
+async def test_an_empty_list_that_go_always_writes_is_null(bench: Bench) -> None:
+    applied = await apply(bench, ROLES, {**make(ROLES, "a"), "rules": []})
+    assert applied["rules"] is None
+    assert applied["metadata"]["managedFields"][0]["fieldsV1"] == {"f:rules": {}}
 
 
 async def test_a_headless_service_for_anyones_endpoints_has_both_families(bench: Bench) -> None:
