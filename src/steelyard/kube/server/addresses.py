@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 from steelyard.kube import objects
+from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.server.core import Core
+from steelyard.kube.store.record import Record
 
 _SERVICES = Resource("", "v1", "services", "Service")
 
 
 class Services:
     """What is taken by services other than the one with the given UID, also by those that are only being written: of
-    two that ask at the same time one must not get it. Looked up once, when first asked.
+    two that ask at the same time one must not get it.
+
+    Services are searched as they are stored, and only those that mention what is asked for are read: a few ask, and
+    there may be thousands.
     """
 
     def __init__(self, core: Core, asking: str) -> None:
@@ -21,21 +27,25 @@ class Services:
         self._asking = asking
 
     def address(self, address: str) -> bool:
-        return address in self._held[0]
+        return self._is_held(f'"{address}"', lambda spec: address in objects.sequence(spec.get("clusterIPs")))
 
     def port(self, port: int) -> bool:
-        return port in self._held[1]
+        return self._is_held(f'odePort":{port}', lambda spec: port in _ports(spec))
+
+    def _is_held(self, mention: str, holds: Callable[[Object], bool]) -> bool:
+        needle = mention.encode()
+        return any(
+            needle in record.value
+            and objects.uid(record.object) != self._asking
+            and holds(objects.mapping(record.object.get("spec")))
+            for record in self._others
+        )
 
     @functools.cached_property
-    def _held(self) -> tuple[frozenset[str], frozenset[int]]:
-        addresses: set[str] = set()
-        ports: set[int] = set()
-        for record in self._core.store.heads(self._core.prefix(_SERVICES)):
-            if objects.uid(record.object) == self._asking:
-                continue
-            spec = objects.mapping(record.object.get("spec"))
-            addresses.update(map(str, objects.sequence(spec.get("clusterIPs"))))
-            for port in map(objects.mapping, objects.sequence(spec.get("ports"))):
-                if port.get("nodePort"):
-                    ports.add(int(port["nodePort"]))
-        return frozenset(addresses), frozenset(ports)
+    def _others(self) -> list[Record]:
+        return self._core.store.heads(self._core.prefix(_SERVICES))
+
+
+def _ports(spec: Object) -> list[object]:
+    ports = map(objects.mapping, objects.sequence(spec.get("ports")))
+    return [spec.get("healthCheckNodePort"), *(port.get("nodePort") for port in ports)]
