@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make bench", description="Measure the platform beside upstream's servers.")
     parser.add_argument("--quick", action="store_true", help="one round of each API server, fewer requests")
     parser.add_argument("--ours", action="store_true", help="leave upstream out")
-    parser.add_argument("--rounds", type=int, default=3, help="lives of each server; medians are printed")
+    parser.add_argument("--rounds", type=int, default=0, help="lives of each server: 3, or 1 with --quick")
     parser.add_argument("--only", choices=("api", "clusters"), help="one part")
     parser.add_argument("--clusters", type=int, default=100)
     parser.add_argument("--idle-seconds", type=float, default=120.0)
@@ -39,13 +38,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="steelyard-bench-") as name:
         folder = Path(name)
         if given.only != "clusters":
-            found = api_servers(
-                folder,
-                rounds.QUICK if given.quick else rounds.FULL,
-                1 if given.quick else given.rounds,
-                with_upstream=not given.ours,
-            )
-            print(f"\n{figures.machine()}\n\n{found}\n", flush=True)
+            count = given.rounds or (1 if given.quick else 3)
+            sizes = rounds.QUICK if given.quick else rounds.FULL
+            table = api_servers(folder, sizes, count, with_upstream=not given.ours)
+            lives = f"medians of {count} lives each" if count > 1 else "one life each"
+            found = f"{figures.machine()}; {lives}.\n\n{table}\n"
+            print(f"\n{found}", flush=True)
             if given.record:
                 record(found)
         if given.only == "clusters" or (given.only is None and not given.quick):
@@ -67,13 +65,12 @@ def api_servers(folder: Path, sizes: rounds.Sizes, count: int, *, with_upstream:
     return figures.table(figures.rows(measured["ours"], measured["upstream"]))
 
 
-def record(table: str) -> None:
+def record(found: str) -> None:
     before, begin, rest = PAGE.read_text().partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not (begin and end):
         raise SystemExit(f"{PAGE} has lost the marks between which the table goes")
-    when = datetime.datetime.now(datetime.UTC).date().isoformat()
-    PAGE.write_text(f"{before}{begin}\n{figures.machine()}; {when}.\n\n{table}\n\n{end}{after}")
+    PAGE.write_text(f"{before}{begin}\n{found}\n{end}{after}")
 
 
 def _tell(who: str, line: str) -> None:

@@ -16,7 +16,16 @@ from typing import Final
 from steelyard.kube import errors, objects, resources
 from steelyard.kube.objects import Object
 from steelyard.kube.schema.model import Schema
-from steelyard.kube.server.apply import fieldset, lastapplied, managedfields, removal, shape, typecheck, typed
+from steelyard.kube.server.apply import (
+    fieldset,
+    lastapplied,
+    managedfields,
+    newfields,
+    removal,
+    shape,
+    typecheck,
+    typed,
+)
 from steelyard.kube.server.apply.fieldset import LEAF, FieldSet, Tree
 from steelyard.kube.server.apply.managedfields import Entry, Identity, Managed
 from steelyard.kube.server.apply.shape import Shape
@@ -122,10 +131,14 @@ def track_update(
     if before is not None and not managed:
         return managedfields.with_managed(after, None) if "managedFields" in objects.metadata(after) else after
     kind = shape.of(schema)
-    changes = typed.compare(kind, blank if before is None else before, after).without(ignored.tree)
-    touched = fieldset.union(changes.added, changes.modified)
-    own = fieldset.difference(touched, _NEVER)
-    updated = _released(_of_group(managed, api_version), touched, changes.removed) if managed else {}
+    updated: Managed = {}
+    if managed:
+        changes = typed.compare(kind, blank if before is None else before, after).without(ignored.tree)
+        touched = fieldset.union(changes.added, changes.modified)
+        own = fieldset.difference(touched, _NEVER)
+        updated = _released(_of_group(managed, api_version), touched, changes.removed)
+    else:
+        own = newfields.find(kind, blank, after, ignored)
     if own:
         identity = managedfields.identify(manager, "Update", api_version, subresource)
         previous = updated.get(identity)
