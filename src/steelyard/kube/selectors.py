@@ -18,8 +18,6 @@ from steelyard.kube.objects import Object
 Operator = Literal["=", "!=", "in", "notin", "exists", "!", ">", "<"]
 
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
-_NAME = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)\Z")
-_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _SYMBOLS = frozenset({"=", "==", "!=", "!", "(", ")", ",", "<", ">"})
 
 
@@ -197,10 +195,8 @@ def _key(tokens: list[str], position: int) -> str:
     key = tokens[position] if position < len(tokens) else ""
     if not key or key in _SYMBOLS:
         raise _unparsable(f"found '{key}', expected: identifier")
-    prefix, slash, name = key.rpartition("/")
-    prefix_is_valid = not slash or (len(prefix) <= 253 and _PREFIX.match(prefix))
-    if not prefix_is_valid or len(name) > 63 or not _NAME.match(name):
-        raise _unparsable(f'"{key}" is not a valid label key')
+    if wrong := names.qualified_name(key):
+        raise _unparsable(f'<nil>: Invalid value: "{key}": {"; ".join(wrong)}')
     return key
 
 

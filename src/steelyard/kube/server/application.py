@@ -127,6 +127,7 @@ class Application:
                     route.subresource,
                     options,
                 )
+                request.call = call
                 authz.authorize_call(self._authorizer, call)
                 request.decision = "allow"
                 accepted = negotiation.accepted(request.header(b"accept"))
@@ -216,8 +217,8 @@ class Request:
     """An exchange and what is found out about it on the way."""
 
     __slots__ = (
-        "_headers", "acting", "authenticated", "decision", "exchange", "headers", "method", "path", "query_string",
-        "received", "route", "warnings",
+        "_headers", "acting", "authenticated", "call", "decision", "exchange", "headers", "method", "path",
+        "query_string", "received", "route", "warnings",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange) -> None:
@@ -231,6 +232,7 @@ class Request:
         self.acting: User | None = None
         """Whose rights count: the same, unless somebody else is impersonated."""
         self.route: Route | None = None
+        self.call: Call | None = None
         self.decision = ""
         self.warnings: tuple[str, ...] = ()
         """About the request itself, whatever comes of it."""
@@ -278,6 +280,7 @@ class Request:
             failure,
             self.received,
             time.time(),
+            self.call.annotations if self.call is not None else None,
         )
 
     async def answer(self, answer: Answer) -> None:

@@ -14,7 +14,7 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -51,6 +51,8 @@ class Entry(NamedTuple):
     failure: str
     received: float
     answered: float
+    annotations: Mapping[str, str] | None = None
+    """What webhooks have to say about it."""
 
 
 class AuditLog:
@@ -174,7 +176,7 @@ def event(entry: Entry, identifier: str) -> dict[str, Any]:
     made["requestReceivedTimestamp"] = _timestamp(entry.received)
     made["stageTimestamp"] = _timestamp(entry.answered)
     if entry.decision:
-        made["annotations"] = {"authorization.k8s.io/decision": entry.decision}
+        made["annotations"] = {"authorization.k8s.io/decision": entry.decision, **(entry.annotations or {})}
     return made
 
 

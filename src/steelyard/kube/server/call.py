@@ -65,6 +65,8 @@ class Call:
     """What the body is yet to be decoded from (`bodies`), for a call that came over the network with one."""
     is_head: bool = False
     """Asked for with HEAD, which upstream knows of custom resources only."""
+    annotations: dict[str, str] | None = None
+    """What webhooks want the audit log to say about it; filled in on the way."""
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import orjson
@@ -15,7 +16,7 @@ from steelyard.kube.resources import NAMESPACES, Resource
 from steelyard.kube.server.call import User
 from tests.kube.server.admission import hooks
 from tests.kube.server.admission.hooks import VALIDATING, Hooks, configuration, deny, hook, rule
-from tests.kube.server.bench import OLD_WIDGETS, WIDGETS, Bench, eventually, make, owned_by, widget
+from tests.kube.server.bench import OLD_WIDGETS, WIDGETS, Bench, eventually, make, make_call, owned_by, widget
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 SERVICES = Resource("", "v1", "services", "Service")
@@ -455,3 +456,16 @@ async def test_a_condition_without_an_answer_goes_by_the_failure_policy(bench: B
         errors.Forbidden, match=r'widgets.example.com "b" is forbidden: expression .* resulted in error'
     ):
         await bench.create(WIDGETS, widget("b"))
+
+
+async def test_the_audit_log_hears_what_a_webhook_has_to_say(bench: Bench, webhook: Hooks) -> None:
+    webhook.answers["/check"] = lambda request: {
+        "allowed": request["name"] == "a",
+        "auditAnnotations": {"seen": request["operation"]},
+    }
+    await validate(bench, webhook)
+    for name in ("a", "b"):
+        call = make_call("create", WIDGETS, namespace="default", body=widget(name))
+        with contextlib.suppress(errors.BadRequest):
+            await bench.api.call(call)
+        assert call.annotations == {"check.example.com/seen": "CREATE"}

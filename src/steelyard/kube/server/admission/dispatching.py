@@ -31,6 +31,12 @@ class Outcome:
     """What the webhooks said besides yes."""
 
     warnings: list[str] = field(default_factory=list[str])
+    annotations: dict[str, str] = field(default_factory=dict[str, str])
+    """For the audit log, each under the name of its webhook."""
+
+    def take(self, hook: Hook, verdict: Verdict) -> None:
+        self.warnings += verdict.warnings
+        self.annotations.update({f"{hook.name}/{key}": str(value) for key, value in verdict.annotations.items()})
 
 
 async def mutate(core: Core, plan: Plan, attributes: Attributes, outcome: Outcome) -> None:
@@ -62,7 +68,7 @@ async def _round(
         verdict = await _ask(core, hook, target, attributes, mutating=True)
         if verdict is None:
             continue
-        outcome.warnings += verdict.warnings
+        outcome.take(hook, verdict)
         if not verdict.allowed:
             raise review.denial(hook.name, verdict.result)
         if verdict.patch and await _patch(core, hook, target, attributes, verdict):
@@ -105,7 +111,7 @@ async def validate(core: Core, plan: Plan, attributes: Attributes, outcome: Outc
         if isinstance(answer, BaseException):
             failure = failure or answer
         elif answer is not None:
-            outcome.warnings += answer.warnings
+            outcome.take(hook, answer)
             if not answer.allowed:
                 failure = failure or review.denial(hook.name, answer.result)
     if failure is not None:

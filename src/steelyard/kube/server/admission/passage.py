@@ -32,6 +32,7 @@ class Passage:
     plan: Plan
     attributes: Attributes
     outcome: dispatching.Outcome
+    call: Call
     wanted: WriteOptions
 
     def name(self, name: str) -> None:
@@ -88,6 +89,9 @@ class Passage:
         except errors.ApiError as error:
             error.warnings = tuple(self.outcome.warnings)
             raise
+        finally:
+            if self.outcome.annotations:
+                self.call.annotations = self.outcome.annotations
 
 
 def of_write(
@@ -119,7 +123,7 @@ def of_write(
         old=shown,
         dry_run=wanted.dry_run,
     )
-    return Passage(core, plan, attributes, dispatching.Outcome(), wanted)
+    return Passage(core, plan, attributes, dispatching.Outcome(), call, wanted)
 
 
 def of_deletion(core: Core, served: Served, call: Call, wanted: DeleteOptions, old: Object) -> Passage | None:
@@ -138,7 +142,7 @@ def of_deletion(core: Core, served: Served, call: Call, wanted: DeleteOptions, o
     name = call.name if call.verb == "delete" else ""
     namespace = _namespace(served, call.namespace or objects.namespace(old), name)
     attributes = Attributes(served, "DELETE", name, namespace, call.user, options, old=old, dry_run=wanted.dry_run)
-    return Passage(core, plan, attributes, dispatching.Outcome(), WriteOptions("", dry_run=wanted.dry_run))
+    return Passage(core, plan, attributes, dispatching.Outcome(), call, WriteOptions("", dry_run=wanted.dry_run))
 
 
 def _namespace(served: Served, namespace: str, name: str) -> str:

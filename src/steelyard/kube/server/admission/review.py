@@ -35,6 +35,8 @@ class Verdict:
     """The operations of a JSON patch; none for an object that stays as it is."""
     result: Object
     warnings: tuple[str, ...]
+    annotations: Object
+    """For the audit log."""
 
 
 def version_for(accepted: Sequence[str]) -> str:
@@ -113,7 +115,8 @@ def verify(sent: Object, answer: Any, *, mutating: bool) -> Verdict:
     patch = _patch(given) if mutating and given.get("allowed") is True else []
     if patch and given.get("patchType", _JSON_PATCH) != _JSON_PATCH:
         raise CallFailed(f"unsupported patch type {fields.quote(str(given['patchType']))}")
-    return Verdict(given.get("allowed") is True, patch, result, warnings)
+    annotations = objects.mapping(given.get("auditAnnotations"))
+    return Verdict(given.get("allowed") is True, patch, result, warnings, annotations)
 
 
 def _verify_strictly(sent: Object, review: Object, given: Object, *, mutating: bool) -> None:

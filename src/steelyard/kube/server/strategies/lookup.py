@@ -12,6 +12,7 @@ from steelyard.kube.server.strategies import (
     events,
     jobs,
     networking,
+    policies,
     quotas,
     rbac,
     services,
@@ -64,8 +65,8 @@ _STRATEGIES: Final[dict[tuple[str, str], Strategy]] = {
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): _TRACKED,
     (_ADMISSION, "validatingwebhookconfigurations"): webhooks.WebhookStrategy(mutating=False),
     (_ADMISSION, "mutatingwebhookconfigurations"): webhooks.WebhookStrategy(mutating=True),
-    (_ADMISSION, "validatingadmissionpolicies"): _TRACKED,
-    (_ADMISSION, "validatingadmissionpolicybindings"): _TRACKED,
+    (_ADMISSION, "validatingadmissionpolicies"): policies.PolicyStrategy(),
+    (_ADMISSION, "validatingadmissionpolicybindings"): policies.PolicyStrategy(),
 }
 
 
