@@ -177,3 +177,58 @@ async def _is_listed(bench: Bench) -> bool:
         return await bench.names(GADGETS) == []
     except errors.NotFound:
         return False
+
+
+async def test_a_protected_group_is_told_whether_it_is_approved(bench: Bench) -> None:
+    resource = Resource("example.k8s.io", "v1", "gadgets", "Gadget")
+    definition = simple_definition(resource)
+    with pytest.raises(errors.Invalid, match=r"metadata\.annotations\[api-approved\.kubernetes\.io\]: Required value"):
+        await bench.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    definition["metadata"]["annotations"] = {crdstatus.APPROVAL: "https://example.com/pull/1"}
+    await bench.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    served = await bench.get(CUSTOM_RESOURCE_DEFINITIONS, resource.group_resource)
+    assert _condition(served, "KubernetesAPIApprovalPolicyConformant") == "True"
+
+
+async def test_metadata_of_embedded_objects_is_read_as_metadata(bench: Bench) -> None:
+    template = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+    await bench.create(CUSTOM_RESOURCE_DEFINITIONS, _definition_with({"template": template}))
+    inner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"labels": {"a": 1}}}
+    wanted = (
+        r"spec\.template\.metadata: Invalid value: .* cannot unmarshal number into Go struct field ObjectMeta\.labels"
+    )
+    with pytest.raises(errors.BadRequest, match=wanted):
+        await bench.create(GADGETS, make(GADGETS, "a", {"template": inner}))
+
+
+async def test_what_the_stored_version_does_not_know_is_lost(bench: Bench) -> None:
+    definition = _definition_with({"a": {"type": "string"}})
+    newer = objects.copy(definition)["spec"]["versions"][0]
+    newer.update(name="v2", storage=False)
+    newer["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["b"] = {"type": "string"}
+    definition["spec"]["versions"].append(newer)
+    await bench.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    later = Resource(GADGETS.group, "v2", GADGETS.plural, GADGETS.kind)
+    created = await bench.create(later, make(later, "a", {"a": "x", "b": "y"}))
+    assert created["spec"] == {"a": "x"}
+    assert (await bench.get(GADGETS, "a"))["spec"] == {"a": "x"}
+
+
+async def test_a_refused_definition_is_printed_as_upstream_holds_it(bench: Bench) -> None:
+    definition = simple_definition(GADGETS)
+    definition["spec"]["versions"][0]["storage"] = False
+    with pytest.raises(errors.Invalid) as refused:
+        await bench.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    assert [cause.field for cause in refused.value.causes] == ["spec.versions", "status.storedVersions"]
+    assert refused.value.causes[0].message == (
+        'Invalid value: [{"Name":"v1","Served":true,"Storage":false,"Deprecated":false,"DeprecationWarning":null,'
+        '"Schema":null,"Subresources":null,"AdditionalPrinterColumns":null,"SelectableFields":null}]: must have '
+        "exactly one version marked as storage version"
+    )
+
+
+def _definition_with(properties: objects.Object) -> objects.Object:
+    definition = simple_definition(GADGETS)
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
+    definition["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    return definition
