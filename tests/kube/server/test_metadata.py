@@ -245,7 +245,7 @@ def test_metadata_of_an_update(stored: Object, changes: Object, expected: list[s
 
 
 def test_the_server_fills_in_its_part_of_a_new_object() -> None:
-    obj: Object = {"metadata": {"name": "a", "uid": "mine", "resourceVersion": "3", "deletionTimestamp": "x"}}
+    obj: Object = {"metadata": {"name": "a", "uid": "mine", "selfLink": "/x", "deletionTimestamp": "x"}}
     metadata.fill_create(obj, "2024-01-01T00:00:00Z", "1-2-3")
     assert obj == {"metadata": {"name": "a", "uid": "1-2-3", "creationTimestamp": "2024-01-01T00:00:00Z"}}
 

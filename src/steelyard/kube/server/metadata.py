@@ -101,9 +101,10 @@ def is_generated(meta: Object) -> bool:
 
 def fill_create(obj: Object, now: str, uid: str) -> None:
     """Fills in what only the server may say about a new object; in place. Whatever the client said there is dropped,
-    but for the generation, which upstream leaves to the kinds that count theirs."""
+    but for the generation, which upstream leaves to the kinds that count theirs, and the resourceVersion, which a dry
+    run gives back."""
     meta = cast(Object, obj.setdefault("metadata", {}))
-    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
+    for key in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
         meta.pop(key, None)
     meta["uid"] = uid
     meta["creationTimestamp"] = now

@@ -243,7 +243,7 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
     check_identity(served, draft.obj, call)
     if record is None:
         # Upstream creates what is not there, whichever revision the applier believed it to have.
-        metadata.pop("resourceVersion", None)
+        _forget_version(metadata, wanted)
         return await insert(core, served, call, draft, wanted)
     if merged is live and core.webhooks.plan(served, call.subresource, "UPDATE") is None:
         core.check_newest(record)

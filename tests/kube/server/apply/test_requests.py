@@ -128,3 +128,9 @@ async def test_entries_without_fields_are_dropped(bench: Bench) -> None:
     }
     updated = await bench.update(CONFIG_MAPS, sent)
     assert "managedFields" not in updated["metadata"]
+
+
+async def test_a_dry_run_gives_back_the_version_that_the_applier_believed_in(bench: Bench) -> None:
+    body = make(CONFIG_MAPS, "a", resourceVersion="1")
+    assert (await apply(bench, CONFIG_MAPS, body, dryRun="All"))["metadata"]["resourceVersion"] == "1"
+    assert (await apply(bench, CONFIG_MAPS, body))["metadata"]["resourceVersion"] != "1"
