@@ -133,7 +133,8 @@ def machine() -> str:
     model = _first(Path("/proc/cpuinfo"), "model name") or platform.machine()
     memory = int((_first(Path("/proc/meminfo"), "MemTotal") or "0 kB").split()[0]) / 1e6
     cores = Path("/proc/cpuinfo").read_text().count("processor\t")
-    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
+    release = ".".join(platform.release().split(".")[:2])
+    system = f"{platform.system()} {release}, Python {platform.python_version()}"
     return f"{cores} x {model}, {memory:.0f} GB, {system}"
 
 
