@@ -64,7 +64,8 @@ def _create(random: Random, kind: str) -> list[Step]:
 
 def _apply(random: Random, kind: str) -> list[Step]:
     name, path, query = _one(random, kind)
-    return [{"do": f"PATCH {path}{query}&force=true", "as": "apply", "body": _object(random, kind, name)}]
+    body = _object(random, kind, name, is_valid=True)
+    return [{"do": f"PATCH {path}{query}&force=true", "as": "apply", "body": body}]
 
 
 def _merge(random: Random, kind: str) -> list[Step]:

@@ -315,6 +315,17 @@ async def test_namespaces_start_active(bench: Bench) -> None:
     assert objects.labels(created) == {"kubernetes.io/metadata.name": "n"}
 
 
+async def test_a_custom_resource_says_what_it_is(bench: Bench) -> None:
+    nameless = {"metadata": {"name": "a"}}
+    missing = """Object 'Kind' is missing in '{"metadata":{"name":"a"}}'"""
+    with pytest.raises(errors.BadRequest) as raised:
+        await bench.create(WIDGETS, nameless)
+    assert raised.value.message == f"the object provided is unrecognized (must be of type Widget): {missing}"
+    with pytest.raises(errors.BadRequest) as raised:
+        await bench.create(WIDGETS, nameless, fieldValidation="Ignore")
+    assert raised.value.message == f'Widget in version "v1" cannot be handled as a Widget: {missing}'
+
+
 async def test_warnings_are_told_with_a_refusal(bench: Bench) -> None:
     with pytest.raises(errors.Invalid) as raised:
         await bench.create(CONFIG_MAPS, {**make(CONFIG_MAPS, "a"), "datum": 1, "data": {"a/b": "x"}})
@@ -350,3 +361,15 @@ async def test_a_status_write_notes_who_tried_to_change_the_metadata(bench: Benc
     assert "labels" not in written["metadata"]
     managed = [entry["fieldsV1"] for entry in written["metadata"]["managedFields"] if entry["manager"] == "m"]
     assert managed[0]["f:metadata"] == {"f:labels": {".": {}, "f:a": {}}}
+
+
+async def test_a_dry_run_shows_the_version_that_an_object_came_with(bench: Bench) -> None:
+    shown = await bench.create(CONFIG_MAPS, make(CONFIG_MAPS, "a", resourceVersion="5"), dryRun="All")
+    assert shown["metadata"]["resourceVersion"] == "5"
+    assert not await bench.exists(CONFIG_MAPS, "a")
+
+
+async def test_true_is_not_the_one_that_was_there_before(bench: Bench) -> None:
+    await bench.create(WIDGETS, widget("a", {"size": 1}))
+    with pytest.raises(errors.Invalid, match="in body must be of type integer"):
+        await bench.patch(WIDGETS, "a", {"spec": {"size": True}, "metadata": {"labels": {"a": "b"}}})

@@ -38,6 +38,10 @@ class Undecodable(Exception):
         self.version = version
 
 
+class KindMissing(Undecodable):
+    """A custom resource that does not say what it is. Where odd fields are ignored it counts as the expected kind."""
+
+
 def read(resource: Resource, call: Call) -> Object:
     """The body of a create as an object of a built-in kind. Raises BadRequest and UnsupportedMediaType."""
     bodies.read_object(call, resource.kind)
@@ -147,7 +151,7 @@ def check_custom(resource: Resource, value: Any, quoted: Callable[[], str]) -> N
     """The same for a custom resource, whose apiVersion and kind are judged by `drafts`. `quoted` gives its text."""
     _, version, kind = interpret(value)
     if not kind:
-        raise Undecodable(f"Object 'Kind' is missing in '{quoted()}'")
+        raise KindMissing(f"Object 'Kind' is missing in '{quoted()}'")
     metadata: Any = cast(Object, value).get("metadata")
     problem = typechecks.problem(types.OBJECT_META, metadata)
     if problem and isinstance(metadata, dict):

@@ -46,6 +46,8 @@ def decode(served: Served, body: Any, wanted: WriteOptions, payload: Payload | N
     try:
         draft, complaints = _decoded(served, body, payload, wanted)
     except decoding.Undecodable as error:
+        if isinstance(error, decoding.KindMissing) and wanted.field_validation == "Ignore":
+            error.kind, error.version = served.resource.kind, served.resource.version
         raise decoding.refusal(served.resource, error, payload, body) from None
     if complaints and wanted.field_validation == "Strict":
         raise metadata.strict_error(served.resource, complaints)

@@ -102,15 +102,18 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     key = core.key(resource, call.namespace, str(metadata.get("name") or ""))
     core.guard(served, call, draft.obj, None)
     finish = _finish(core, served)
-    is_stamped = parameters.is_revision(str(metadata.get("resourceVersion") or ""))
+    stamp = str(metadata.get("resourceVersion") or "")
     obj = drafts.new(served, draft, wanted, core.timestamp(), finish)
     if admission is not None:
         await admission.validate(obj, draft)
-    if is_stamped and not wanted.dry_run:
+    if parameters.is_revision(stamp) and not wanted.dry_run:
         raise errors.Unclassified("resourceVersion should not be set on objects to be created")
     if core.store.head(key) is not None:
         raise errors.already_exists(resource.group_resource, metadata["name"])
     if wanted.dry_run:
+        if stamp:
+            # Nothing gives it another version, so it is shown with the one that it came with.
+            obj = {**obj, "metadata": {**obj["metadata"], "resourceVersion": stamp}}
         return _reply(core, served, obj, call, draft, 201)
     state = await stored(core, served, obj)
     if admission is not None or served.conversion is not None:

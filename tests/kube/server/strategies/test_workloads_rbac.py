@@ -103,6 +103,16 @@ WORKLOADS: list[tuple[str, Object, list[str]]] = [
         ],
     ),
     (
+        "a variable has a name",
+        workload(
+            template={
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"containers": [{"name": "web", "image": "nginx:1.27", "env": [{"name": "A"}, {"name": ""}]}]},
+            }
+        ),
+        ["spec.template.spec.containers[0].env[1].name: Required value"],
+    ),
+    (
         "an empty selector",
         workload(selector={}),
         ["spec.selector: Invalid value: {}: empty selector is invalid for deployment"],

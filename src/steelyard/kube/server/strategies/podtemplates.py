@@ -103,6 +103,11 @@ def _validate_container(container: Object, place: str) -> list[Cause]:
         found.append(fields.required(f"{place}.image"))
     if policy not in _PULL_POLICIES:
         found.append(fields.not_supported(f"{place}.imagePullPolicy", policy, _PULL_POLICIES))
+    found += (
+        fields.required(f"{place}.env[{index}].name")
+        for index, variable in enumerate(_mappings(container.get("env")))
+        if not variable.get("name")
+    )
     return found
 
 
