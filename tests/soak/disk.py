@@ -25,10 +25,13 @@ import orjson
 from tests.harness import ROOT, DidNotStart, PlatformProcess
 from tests.soak.site import CONFIG_MAPS, Site, config_map
 
-MEGABYTES: Final = 64
-_MOUNT: Final = f'mount -t tmpfs -o size={MEGABYTES}m tmpfs "$0" && exec "$@"'
+_MEGABYTES: Final = 64
+_MEGABYTES_A_ROUND: Final = 32
+"""Each time it is full there is more on it that stays."""
 _WAYS: Final = (("unshare", "--mount"), ("unshare", "--map-root-user", "--mount"))
 _CHUNK: Final = 1 << 20
+_WRITES_BEFORE: Final = 30
+"""Enough for the store to reserve space for its log, which is then used up as well."""
 
 
 class Impossible(Exception):
@@ -37,19 +40,24 @@ class Impossible(Exception):
 
 def run(folder: Path, seed: int, rounds: int) -> str:
     """The figures, from a process in a namespace of its own. Raises Impossible and AssertionError."""
-    way = _way(folder)
+    mount = _mount(_MEGABYTES + _MEGABYTES_A_ROUND * rounds)
+    way = _way(folder, mount)
     program = [sys.executable, "-m", "tests.soak.disk", str(folder), str(seed), str(rounds)]
-    done = subprocess.run([*way, "sh", "-c", _MOUNT, str(folder), *program], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([*way, "sh", "-c", mount, str(folder), *program], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout.strip()
 
 
-def _way(folder: Path) -> tuple[str, ...]:
+def _mount(megabytes: int) -> str:
+    return f'mount -t tmpfs -o size={megabytes}m tmpfs "$0" && exec "$@"'
+
+
+def _way(folder: Path, mount: str) -> tuple[str, ...]:
     complaints: list[str] = []
     for way in _WAYS:
         try:
             tried = subprocess.run(
-                [*way, "sh", "-c", _MOUNT, str(folder), "true"], capture_output=True, text=True, check=False
+                [*way, "sh", "-c", mount, str(folder), "true"], capture_output=True, text=True, check=False
             )
         except FileNotFoundError:
             raise Impossible("there is no unshare on the PATH") from None
@@ -159,7 +167,8 @@ async def scene(folder: Path, seed: int, rounds: int) -> str:
             played = Scene(platform, site, random_)
             for number in range(rounds):
                 following = asyncio.create_task(played.follow())
-                await played.write(100)
+                for _ in range(_WRITES_BEFORE):
+                    await played.write(100)
                 await _fill_and_free(played, ballast)
                 if number % 2:
                     await _fill_and_kill(played, ballast)
