@@ -108,7 +108,7 @@ class _Breaker:
             for candidate in itertools.islice(self._changed(document, schema, value), _CHANGES):
                 holder[key] = candidate
                 complaints = self._definition.complaints(obj)
-                if complaints and all(_is_of_rule(each[2], self._definition) for each in complaints):
+                if complaints and all(_is_of_rule(each[2]) for each in complaints):
                     return Broken(f"a rule at {shown(steps)}", objects.copy(obj), tuple(each[0] for each in complaints))
             holder[key] = value
         return None
@@ -183,9 +183,8 @@ def _locate(obj: Object, steps: tuple[Step, ...]) -> tuple[Any, Any]:
     return holder, next(iter(holder)) if steps[-1] is None else steps[-1]
 
 
-def _is_of_rule(message: str, definition: Definition) -> bool:
+def _is_of_rule(message: str) -> bool:
     """Whether a complaint is one that a rule words, not one about a value of its own kind."""
-    del definition
     return " in body " not in message and not message.startswith(("Unsupported", "Duplicate", "Too"))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from steelyard.kube import fields
-from steelyard.kube.cel import types
+from steelyard.kube.cel import costs, types
 from steelyard.kube.errors import Cause
 from steelyard.kube.schema import rulecosts, rules, ruletypes
 from steelyard.kube.schema.model import Rule, Schema
@@ -82,7 +82,7 @@ class _Checker:
         if known is None or self_type is None:
             return
         old = types.optional_of(self_type) if rule.optional_old_self else self_type
-        cost = rulecosts.of_expression(expression, {"self": self_type, "oldSelf": old}, known)
+        cost = costs.estimate(expression, {"self": self_type, "oldSelf": old}, known)
         cost = rulecosts.times(cost, at.entries, known)
         if not self._is_known:
             yield from rulecosts.refusal(place, name, cost)

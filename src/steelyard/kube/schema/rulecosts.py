@@ -6,10 +6,9 @@ can be: those that the schema allows, or as many as fit into the largest request
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from steelyard.kube import fields
-from steelyard.kube.cel import costs
 from steelyard.kube.cel.sizes import Known, add, multiply
 from steelyard.kube.errors import Cause
 from steelyard.kube.schema import ruletypes
@@ -47,10 +46,6 @@ class Budget:
         found = [fields.forbidden(place, text) for _, place in self._dearest]
         name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
         return [*found, fields.forbidden(path, _exceeded(name, self._total, _LIMIT_OF_ALL))]
-
-
-def of_expression(expression: str, variables: dict[str, Any], known: Known) -> int:
-    return costs.estimate(expression, variables, known)
 
 
 def times(cost: int, entries: int | None, known: Known) -> int:
