@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.conformance import picking
 from tests.conformance.corpus import Sequence
 from tests.conformance.normalise import Normaliser
 from tests.conformance.replay import Exchange
@@ -31,6 +32,10 @@ def compare(sequence: Sequence, upstream: list[Exchange], ours: list[Exchange]) 
         expected, actual = left.exchange(theirs), right.exchange(mine)
         if expected != actual:
             differences.append(f"step {number}: {theirs.step}\n{diff(expected, actual)}")
+        elif theirs.is_picked and picking.finds_nothing(theirs.body):
+            differences.append(
+                f"step {number}: {theirs.step}: something to compare is in neither answer: {theirs.body}"
+            )
     if len(upstream) != len(ours):
         differences.append(f"{len(upstream)} steps against {len(ours)}")
     return Outcome(sequence, tuple(differences))

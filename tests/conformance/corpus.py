@@ -12,6 +12,9 @@
     - {watch: w, path: $CM?watch=1}
     - {drain: w, events: 2}
 
+A step may compare a part of the answer where the whole cannot be the same (`pick`, `drop`: see picking.py), and headers
+besides (`see: [ETag]`); `save: {etag: "@ETag"}` keeps one.
+
 `$NAME` stands for a path or a saved value, `$: cm` in a body for the apiVersion and kind of a ConfigMap,
 `$hook: /deny` for a webhook of `hooks.py`. Every sequence has a namespace of its own, `$NS`, which is there before it
 starts.

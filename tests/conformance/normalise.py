@@ -1,8 +1,8 @@
 """What may differ between two servers that behave alike, in one place. Everything else is compared as it is.
 
-- Times: strings that are an RFC 3339 time become `<time>`, and so do times in objects that a text quotes; the Age cells
-  of a Table become `<age>`. The entries of managedFields, which are in the order of their times, are put in that of
-  their managers.
+- Times: an RFC 3339 time, alone or within a document that is quoted as text, becomes `<time>`; the Age cells of a Table
+  become `<age>`. The entries of managedFields, which are in the order of their times, are put in that of their
+  managers.
 - Uids: a UUID, anywhere in a string, becomes `<uid 1>`, numbered by first appearance, so that identity still counts.
 - Revisions: the resourceVersion of an object becomes `<rv 1>`, numbered likewise; that of a list or bookmark, which
   counts writes of others too, becomes `<revision>`. So do the numbers of revisions within messages, and `continue`.
@@ -29,10 +29,11 @@ _PREFIX: Final = re.compile(r'"generateName": "([^"]+)"')
 _SUFFIX: Final = "[bcdfghjklmnpqrstvwxz2456789]{5}"
 _MOMENT: Final = re.compile(r"\.[0-9a-f]{16}\b")
 _TOKEN: Final = re.compile(r"(eyJ[\w-]+)\.(eyJ[\w-]+)\.[\w-]+")
-_QUOTED_TIME: Final = re.compile(r"(?<=\\\"|.\")\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)(?=\\?\")")
+_AGES: Final = frozenset(("Age", "Last Seen", "First Seen", "LastSchedule"))
 _REVISION_IN_TEXT: Final = re.compile(
-    r"((?:[Rr]esource ?[Vv]ersion|RV)(?:\\?\":\\?\"|[^0-9\"]{0,25}\"?))(\d{1,19})( \(\d+\))?"
+    r"((?:[Rr]esource ?[Vv]ersion|RV)(?!: Invalid value)[^0-9]{0,25}?|, current: )(\d{1,19})\b( \(\d+\))?"
 )
+"""`resourceVersion: "12"`, `"resourceVersion":"12"`, `too old resource version: 1 (12)`; not the 0 that is refused."""
 
 
 class Normaliser:
@@ -47,6 +48,8 @@ class Normaliser:
         # A name that was refused is in no object: it is found by the prefix that was sent.
         prefixes = {prefix[:58] for prefix in _PREFIX.findall(sent)}
         self._refused = [re.compile(rf"(?<![-\w])({re.escape(prefix)}){_SUFFIX}(?![-\w])") for prefix in prefixes]
+        self._ages: list[int] = []
+        """The columns that hold ages in the last Table that named its columns: those of a watch name them once."""
 
     def exchange(self, exchange: Exchange) -> dict[str, Any]:
         body = _with_echoes(exchange.body)
@@ -55,6 +58,8 @@ class Normaliser:
         result: dict[str, Any] = {"step": exchange.step, "code": exchange.code, "type": exchange.content_type}
         if exchange.warnings:
             result["warnings"] = [self._text(each) for each in exchange.warnings]
+        if exchange.headers:
+            result["headers"] = {name: self._text(value) for name, value in exchange.headers.items()}
         if body is not None:
             result["body"] = self._value(body)
         if exchange.events:
@@ -85,7 +90,7 @@ class Normaliser:
 
     def _mapping(self, fields: dict[str, Any]) -> dict[str, Any]:
         if fields.get("kind") == "Table":
-            fields = _without_ages(fields)
+            fields = self._without_ages(fields)
         counts_others = "items" in fields or "rows" in fields or _is_bookmark(fields)
         result: dict[str, Any] = {}
         for key, value in fields.items():
@@ -115,15 +120,13 @@ class Normaliser:
     def _text(self, text: str) -> str:
         if text in self._sent:
             return text
-        if _TIME.fullmatch(text):
-            return "<time>"
+        text = _TIME.sub(lambda found: found[0] if found[0] in self._sent else "<time>", text)
         for name, generated in self._names.items():
             text = text.replace(name, generated)
         for pattern in self._refused:
             text = pattern.sub(r"\1<suffix>", text)
         text = _MOMENT.sub(".<suffix>", text)
         text = _UUID.sub(lambda found: self._uid(found[0]), text)
-        text = _QUOTED_TIME.sub(lambda found: found[0] if found[0] in self._sent else "<time>", text)
         return _REVISION_IN_TEXT.sub(
             lambda found: found[0] if self._was_sent(found[2]) else f"{found[1]}<revision>", text
         )
@@ -138,6 +141,19 @@ class Normaliser:
         for key in ("exp", "nbf"):
             claims[key] -= issued
         return {"head": _part(head), "claims": self._value(claims)}
+
+    def _without_ages(self, table: dict[str, Any]) -> dict[str, Any]:
+        columns = cast("list[dict[str, Any]]", table.get("columnDefinitions") or [])
+        if columns:
+            self._ages = [place for place, column in enumerate(columns) if column.get("name") in _AGES]
+        rows: list[dict[str, Any]] = []
+        for row in cast("list[dict[str, Any]]", table.get("rows") or []):
+            cells = list(cast("list[Any]", row.get("cells") or []))
+            for place in self._ages:
+                if place < len(cells) and _AGE.fullmatch(str(cells[place])):
+                    cells[place] = "<age>"
+            rows.append({**row, "cells": cells})
+        return {**table, "rows": rows} if rows else table
 
     def _uid(self, uid: str) -> str:
         return uid if uid in self._sent else self._uids.setdefault(uid, f"<uid {len(self._uids) + 1}>")
@@ -165,16 +181,3 @@ def _part(text: str) -> dict[str, Any]:
 def _is_bookmark(fields: dict[str, Any]) -> bool:
     metadata = fields.get("metadata")
     return isinstance(metadata, dict) and not cast("dict[str, Any]", metadata).get("uid")
-
-
-def _without_ages(table: dict[str, Any]) -> dict[str, Any]:
-    columns = cast("list[dict[str, Any]]", table.get("columnDefinitions") or [])
-    ages = [place for place, column in enumerate(columns) if column.get("name") == "Age"]
-    rows: list[dict[str, Any]] = []
-    for row in cast("list[dict[str, Any]]", table.get("rows") or []):
-        cells = list(cast("list[Any]", row.get("cells") or []))
-        for place in ages:
-            if place < len(cells) and _AGE.fullmatch(str(cells[place])):
-                cells[place] = "<age>"
-        rows.append({**row, "cells": cells})
-    return {**table, "rows": rows} if rows else table

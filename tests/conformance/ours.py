@@ -68,8 +68,8 @@ async def serving(
                 authenticator=api.access,
                 authorizer=api.access.rbac,
             )
+            url = f"https://127.0.0.1:{listener.port}"
             try:
-                url = f"https://127.0.0.1:{listener.port}"
                 yield Server("ours", url, known_tokens(), keys.contexts(shared))
             finally:
                 await listener.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import ssl
 import time
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from typing import Any, Final, cast
 import aiohttp
 import orjson
 
-from tests.conformance import corpus
+from tests.conformance import corpus, picking
 from tests.conformance.corpus import Sequence
 
 ADMIN: Final = "admin"
@@ -29,6 +30,8 @@ FORMS: Final = {
     "partial": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
     "partiallist": "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
     "aggregated": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+    "aggregatedbeta": "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList",
+    "protobuf": "application/vnd.kubernetes.protobuf",
     "yaml": "application/yaml",
 }
 UNTIL_SECONDS: Final = 30.0
@@ -59,6 +62,9 @@ class Exchange:
     content_type: str = ""
     warnings: list[str] = field(default_factory=list[str])
     body: Any = None
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    """Those that the step wants to see."""
+    is_picked: bool = False
     events: list[Any] = field(default_factory=list[Any])
     """Of a drained watch."""
 
@@ -154,8 +160,8 @@ class _Player:
             return Exchange("pause")
         exchange = await self._until(step) if "until" in step else await self._once(step)
         for name, path in cast("dict[str, str]", step.get("save") or {}).items():
-            self._variables[name] = str(at(exchange.body, path))
-        return exchange
+            self._variables[name] = exchange.headers[path[1:]] if path[0] == "@" else str(at(exchange.body, path))
+        return _cut(exchange, step)
 
     async def _once(self, step: Mapping[str, Any]) -> Exchange:
         method, _, path = str(step["do"]).partition(" ")
@@ -198,7 +204,7 @@ class _Player:
         label = f"watch {step['path']}"
         response = await self._http.get(self._server.url + path, headers=headers)
         if response.status != 200:
-            return await _exchange(label, response)
+            return _cut(await _exchange(label, response), step)
         self._watches[step["watch"]] = Watch(response)
         return Exchange(label, response.status, _media(response), response.headers.getall("Warning", []))
 
@@ -219,6 +225,7 @@ class _Player:
             headers=headers,
             skip_auto_headers=skipped,
             ssl=shown if shown is not None else False,
+            allow_redirects=False,
         ) as response:
             return await _exchange(label, response)
 
@@ -247,7 +254,20 @@ async def _exchange(label: str, response: aiohttp.ClientResponse) -> Exchange:
         body = orjson.loads(raw) if raw else None
     except orjson.JSONDecodeError:
         body = raw.decode("utf-8", "replace")
-    return Exchange(label, response.status, _media(response), response.headers.getall("Warning", []), body)
+    warnings = response.headers.getall("Warning", [])
+    return Exchange(label, response.status, _media(response), warnings, body, dict(response.headers))
+
+
+def _cut(exchange: Exchange, step: Mapping[str, Any]) -> Exchange:
+    """The part of the answer that the step compares: everything but most headers, unless it says otherwise."""
+    body = exchange.body
+    if "drop" in step:
+        body = picking.drop(body, step["drop"])
+    if "pick" in step:
+        body = picking.pick(body, step["pick"])
+    seen = {name.title(): value for name, value in exchange.headers.items()}
+    headers = {name: seen.get(name, "") for name in cast("list[str]", step.get("see") or [])}
+    return dataclasses.replace(exchange, body=body, headers=headers, is_picked="pick" in step)
 
 
 def _media(response: aiohttp.ClientResponse) -> str:

@@ -15,8 +15,9 @@ import pytest
 
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
-from steelyard.kube.server.application import Backend, Document, WatchItem, WatchStream
+from steelyard.kube.server.application import Backend, WatchItem, WatchStream
 from steelyard.kube.server.call import Call, Payload, Reply
+from steelyard.kube.server.documents import Document
 from tests.conformance import compare, corpus, ours, replay
 
 Body = dict[str, Any]
@@ -49,6 +50,9 @@ class Damaged:
 
     async def watch(self, call: Call) -> WatchStream:
         return Stream(await self._backend.watch(self._defect.call(call)), self._defect)
+
+    def check(self, call: Call) -> None:
+        self._backend.check(call)
 
     def document(self, path: str, accept: str) -> Document | None:
         return self._backend.document(path, accept)

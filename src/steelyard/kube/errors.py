@@ -136,9 +136,17 @@ class Conflict(ApiError):
 
 
 class Expired(ApiError):
-    """The asked-for resourceVersion is no longer retained: list again."""
+    """The asked-for resourceVersion is no longer retained: list again, or go on with the token if there is one."""
 
     code, reason = 410, "Expired"
+
+    def __init__(self, message: str, *, continue_: str = "", **details: Any) -> None:
+        super().__init__(message, **details)
+        self.continue_ = continue_
+
+    def status(self) -> Object:
+        status = super().status()
+        return {**status, "metadata": {"continue": self.continue_}} if self.continue_ else status
 
 
 class TooLarge(ApiError):
@@ -252,6 +260,13 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Invali
     listed = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     text = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
     return Invalid(f'{qualified} "{name}" is invalid: {text}', kind=kind, group=group, name=name, causes=causes)
+
+
+def not_routed(message: str) -> NotAcceptable:
+    """A form that no route of a built-in resource has; the Status then has details, though empty ones."""
+    refusal = NotAcceptable(message)
+    refusal.given = {**refusal.status(), "details": {}}
+    return refusal
 
 
 def of(error: Any) -> Object:

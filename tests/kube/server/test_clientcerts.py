@@ -13,8 +13,9 @@ import pytest
 from steelyard.kube import pki
 from steelyard.kube.pki import KeyPair
 from steelyard.kube.server import clientcerts, tlsfiles
-from steelyard.kube.server.application import Document, WatchStream
+from steelyard.kube.server.application import WatchStream
 from steelyard.kube.server.call import SYSTEM_MASTERS, Call, Reply
+from steelyard.kube.server.documents import Document
 from steelyard.kube.server.tls import ServingTls
 from tests.kube.server import serving
 from tests.kube.server.serving import Site
@@ -48,6 +49,9 @@ class Backend:
 
     async def watch(self, call: Call) -> WatchStream:
         raise NotImplementedError
+
+    def check(self, call: Call) -> None:
+        return None
 
     def document(self, path: str, accept: str) -> Document | None:
         return None

@@ -13,7 +13,7 @@ import pytest
 
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
+from steelyard.kube.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Resource
 from steelyard.kube.server import background
 from steelyard.kube.store.store import Store
 from tests.kube.server.bench import (
@@ -291,8 +291,10 @@ async def _settled(bench: Bench) -> None:
 
 async def test_a_collection_is_deleted_in_one_namespace_only(bench: Bench) -> None:
     await bench.create(WIDGETS, widget("a"))
-    with pytest.raises(errors.MethodNotAllowed):
+    with pytest.raises(errors.NotFound):
         await bench.call("deletecollection", WIDGETS, namespace="")
+    with pytest.raises(errors.MethodNotAllowed):
+        await bench.call("deletecollection", CONFIG_MAPS, namespace="")
     assert await bench.names(WIDGETS) == ["a"]
 
 

@@ -16,10 +16,11 @@ import pytest
 import yaml
 
 from steelyard.kube import pki
-from steelyard.kube.server import bodies
+from steelyard.kube.server import bodies, discovery
 from steelyard.kube.server.api import Api
-from steelyard.kube.server.application import Document, WatchStream
+from steelyard.kube.server.application import WatchStream
 from steelyard.kube.server.call import SYSTEM_MASTERS, Call, Reply
+from steelyard.kube.server.documents import Document
 from steelyard.kube.store.store import Store
 
 from . import serving
@@ -61,6 +62,9 @@ class Backend:
 
     async def watch(self, call: Call) -> WatchStream:
         raise NotImplementedError
+
+    def check(self, call: Call) -> None:
+        return None
 
     def document(self, path: str, accept: str) -> Document | None:
         return None
@@ -116,9 +120,10 @@ async def test_who_names_no_field_manager_is_known_by_the_program(site: Site) ->
 
 
 async def test_head_is_get_without_the_body(site: Site) -> None:
-    answer = await site.request("HEAD", "/apis")
+    answer = await site.request("HEAD", "/apis/apps")
     assert (answer.code, answer.body) == (200, b"")
     assert int(answer.headers["Content-Length"]) > 0
+    assert (await site.request("HEAD", CONFIG_MAPS)).code == 405, "built-in resources have no HEAD, as upstream's"
 
 
 @pytest.mark.parametrize("path", ["namespaces", "namespaces/default", "namespaces?watch=1"])
@@ -134,7 +139,13 @@ async def test_builtin_kinds_have_no_head(site: Site, path: str) -> None:
         pytest.param("PUT", CONFIG_MAPS, b"{}", {}, 405, "MethodNotAllowed", id="method on a collection"),
         pytest.param("POST", f"{CONFIG_MAPS}/a", b"{}", {}, 405, "MethodNotAllowed", id="method on an object"),
         pytest.param("PUT", "/api/v1/nothing", b"{}", {}, 404, "NotFound", id="method on what is not served"),
-        pytest.param("POST", "/healthz", None, {}, 405, "MethodNotAllowed", id="method on health"),
+        pytest.param("OPTIONS", CONFIG_MAPS, None, {}, 405, "MethodNotAllowed", id="method without a verb"),
+        pytest.param("POST", "/api/v1/configmaps", b"{", {}, 405, "MethodNotAllowed", id="no namespace to create in"),
+        pytest.param("POST", "/version", None, {}, 405, "MethodNotAllowed", id="method on the version"),
+        pytest.param("POST", "/api/v1", None, {}, 405, "MethodNotAllowed", id="method on a list of resources"),
+        pytest.param("DELETE", "/metrics", None, {}, 405, "MethodNotAllowed", id="method on metrics"),
+        pytest.param("GET", "/apis/apps/v9", None, {}, 404, "NotFound", id="version of a group of Kubernetes' own"),
+        pytest.param("GET", "/version/x", None, {}, 404, "NotFound", id="below the version"),
         pytest.param("POST", CONFIG_MAPS, b"{", {}, 400, "BadRequest", id="malformed JSON"),
         pytest.param("POST", CONFIG_MAPS, b"\xff", {}, 400, "BadRequest", id="not UTF-8"),
         pytest.param("GET", CONFIG_MAPS, None, {"Accept": "text/html"}, 406, "NotAcceptable", id="Accept"),
@@ -273,9 +284,11 @@ class TestPathsThatAreNoResources:
         assert (found["major"], found["minor"], found["gitVersion"]) == ("1", "33", "v1.33.7")
 
     async def test_discovery_is_not_sent_again_to_those_who_have_it(self, site: Site) -> None:
-        first = await site.request("GET", "/apis")
-        assert first.json()["kind"] == "APIGroupList"
-        again = await site.request("GET", "/apis", headers={"If-None-Match": first.headers["ETag"]})
+        aggregated = {"Accept": discovery.AGGREGATED_V2}
+        first = await site.request("GET", "/apis", headers=aggregated)
+        assert first.json()["kind"] == "APIGroupDiscoveryList"
+        assert first.headers["Cache-Control"] == "public"
+        again = await site.request("GET", "/apis", headers={**aggregated, "If-None-Match": first.headers["ETag"]})
         assert (again.code, again.body) == (304, b"")
 
     async def test_metrics_count_requests_by_what_they_asked_for(self, site: Site) -> None:
@@ -322,7 +335,7 @@ class TestWatch:
 
     async def test_it_ends_when_the_client_said(self, site: Site) -> None:
         async with asyncio.timeout(10):
-            answer = await site.request("GET", f"{CONFIG_MAPS}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true")
+            answer = await site.request("GET", f"{CONFIG_MAPS}?watch=true&timeoutSeconds=3&allowWatchBookmarks=true")
         assert answer.code == 200
         assert [orjson.loads(line)["type"] for line in answer.body.splitlines()][-1:] == ["BOOKMARK"]
 

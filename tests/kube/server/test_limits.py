@@ -15,10 +15,10 @@ import yaml
 from steelyard.kube import errors, pki
 from steelyard.kube.server import bodies, protocol
 from steelyard.kube.server.api import Api
-from steelyard.kube.server.application import Document
 from steelyard.kube.server.authz import ALLOWED, Attributes, Decision
 from steelyard.kube.server.bodies import MAX_DEPTH
 from steelyard.kube.server.call import Call, Reply
+from steelyard.kube.server.documents import Document
 from steelyard.kube.server.limits import Limits
 from steelyard.kube.server.watching import WatchStream
 from steelyard.kube.store.store import Store
@@ -42,6 +42,9 @@ class Slow:
 
     async def watch(self, call: Call) -> WatchStream:
         raise errors.Expired("too old")
+
+    def check(self, call: Call) -> None:
+        return None
 
     def document(self, path: str, accept: str) -> Document | None:
         return None

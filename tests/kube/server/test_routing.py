@@ -11,11 +11,16 @@ from steelyard.kube.server.routing import Route
     ("request_line", "expected"),
     [
         ("GET /api/v1/pods", Route("list", "", "v1", "pods")),
+        ("HEAD /api/v1/pods", Route("list", "", "v1", "pods", regular=False)),
+        ("PUT /api/v1/pods", Route("update", "", "v1", "pods", regular=False)),
+        ("POST /api/v1/namespaces/a/pods/b", Route("create", "", "v1", "pods", "a", "b", regular=False)),
+        ("OPTIONS /api/v1/pods", Route("", "", "v1", "pods", regular=False)),
+        ("POST /api/v1/watch/pods", Route("watch", "", "v1", "pods", regular=False)),
         ("GET /api/v1/pods?watch=true", Route("watch", "", "v1", "pods")),
         ("GET /api/v1/pods?watch=1", Route("watch", "", "v1", "pods")),
+        ("GET /api/v1/pods?watch", Route("watch", "", "v1", "pods")),
         ("GET /api/v1/pods?watch=false", Route("list", "", "v1", "pods")),
         ("GET /api/v1/pods?watch=0", Route("list", "", "v1", "pods")),
-        ("HEAD /api/v1/pods", Route("list", "", "v1", "pods")),
         ("POST /api/v1/namespaces/a/pods", Route("create", "", "v1", "pods", "a")),
         ("DELETE /api/v1/namespaces/a/pods", Route("deletecollection", "", "v1", "pods", "a")),
         ("GET /api/v1/namespaces", Route("list", "", "v1", "namespaces")),
@@ -51,20 +56,18 @@ def test_a_legacy_watch_of_one_object_selects_it_by_name() -> None:
     assert options == {"fieldSelector": "metadata.name=b"}
 
 
-@pytest.mark.parametrize(
-    "request_line",
-    ["OPTIONS /api/v1/pods", "TRACE /api/v1/namespaces/a/pods/b", "POST /api/v1/watch/pods"],
-)
-def test_a_method_without_a_verb_is_not_allowed(request_line: str) -> None:
-    method, path = request_line.split()
-    with pytest.raises(errors.MethodNotAllowed):
-        routing.route(method, path, {})
-
-
 @pytest.mark.parametrize("path", ["/api/v1/namespaces/a/pods/b/proxy/x", "/api/v1//pods", "/api/v1/namespaces//pods"])
 def test_a_path_that_can_mean_nothing_is_not_found(path: str) -> None:
     with pytest.raises(errors.NotFound):
         routing.route("GET", path, {})
+
+
+@pytest.mark.parametrize(
+    ("path", "is_status"),
+    [("/api/v9", True), ("/apis/apps/v9", True), ("/apis/none.example.com/v1", False), ("/nowhere", False)],
+)
+def test_what_is_not_there_is_told_with_a_status_only_in_groups_of_kubernetes_own(path: str, is_status: bool) -> None:
+    assert isinstance(routing.not_found(path), errors.NoSuchPath) != is_status
 
 
 def test_query_parameters_are_decoded_and_the_first_counts() -> None:

@@ -47,19 +47,55 @@ async def test_a_watch_resumes_from_any_retained_revision(bench: Bench) -> None:
 async def test_a_compacted_revision_is_expired(bench: Bench) -> None:
     await bench.create(WIDGETS, widget("a"))
     await bench.store.compact(bench.store.revision)
+    stream = await bench.watch(WIDGETS, resourceVersion="1")
     with pytest.raises(errors.Expired, match="too old resource version"):
-        await bench.watch(WIDGETS, resourceVersion="1")
+        await stream.batch()
+    stream.close()
 
 
 async def test_a_watch_from_the_future_waits_for_it(bench: Bench) -> None:
-    stream = await bench.watch(WIDGETS, resourceVersion=str(bench.store.revision + 1))
-    await bench.create(WIDGETS, widget("a"))
-    await bench.create(WIDGETS, widget("b"))
-    assert summary(await take(stream, 1)) == [("ADDED", "b")]
+    stream = await bench.watch(WIDGETS, resourceVersion=str(bench.store.revision + 2))
+    for name in ("a", "b", "c"):
+        await bench.create(WIDGETS, widget(name))
+    (event,) = await take(stream, 1)
+    assert objects.name(event.object) == "c"
     stream.close()
-    initial = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-    with pytest.raises(errors.Timeout, match="Too large resource version"):
-        await bench.watch(WIDGETS, resourceVersion="100000", **initial)
+
+
+async def test_initial_events_of_the_future_are_refused_within_the_stream(bench: Bench) -> None:
+    stream = await bench.watch(
+        WIDGETS, resourceVersion="100000", sendInitialEvents="true", resourceVersionMatch="NotOlderThan"
+    )
+    with pytest.raises(errors.Timeout, match="Too large resource version: 100000, current: "):
+        await stream.batch()
+    stream.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param(
+            {"sendInitialEvents": "true"},
+            "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+            id="initial events without a match",
+        ),
+        pytest.param(
+            {"resourceVersionMatch": "Exact", "resourceVersion": "1"},
+            "[resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is "
+            'provided, resourceVersionMatch: Unsupported value: "Exact": supported values: "NotOlderThan"]',
+            id="two mistakes at once",
+        ),
+        pytest.param(
+            {"continue": "x"},
+            "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided",
+            id="a watch has no pages",
+        ),
+    ],
+)
+async def test_options_that_do_not_go_together_are_refused(bench: Bench, options: dict[str, str], message: str) -> None:
+    with pytest.raises(errors.Invalid) as refused:
+        await bench.watch(WIDGETS, **options)
+    assert refused.value.message == f'ListOptions.meta.k8s.io "" is invalid: {message}'
 
 
 async def test_a_selected_object_comes_and_goes_with_its_labels(bench: Bench) -> None:
@@ -151,7 +187,17 @@ async def test_quiet_watchers_get_bookmarks_from_one_sweep(bench: Bench, monkeyp
 async def test_a_watch_ends_when_its_time_is_over(bench: Bench) -> None:
     stream = await bench.watch(WIDGETS, timeoutSeconds="1", allowWatchBookmarks="true")
     async with asyncio.timeout(3):
-        assert [item.type async for item in stream] == ["BOOKMARK"]
+        assert [item.type async for item in stream] == []
+
+
+async def test_two_seconds_before_its_end_a_watch_tells_how_far_it_came(bench: Bench) -> None:
+    stream = await bench.watch(WIDGETS, timeoutSeconds="3", allowWatchBookmarks="true")
+    started = asyncio.get_running_loop().time()
+    async with asyncio.timeout(6):
+        (bookmark,) = await take(stream, 1)
+        assert bookmark.type == "BOOKMARK"
+        assert asyncio.get_running_loop().time() - started < 2.5
+        assert [item.type async for item in stream] == []
 
 
 async def test_watches_end_with_the_server(bench: Bench) -> None:

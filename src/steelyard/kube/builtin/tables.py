@@ -106,6 +106,11 @@ def _by_name() -> dict[tuple[str, str, str], BuiltinKind]:
     return {(kind.resource.group, kind.resource.version, kind.resource.plural): kind for kind in kinds()}
 
 
+@cache
+def groups() -> frozenset[str]:
+    return frozenset(kind.resource.group for kind in kinds())
+
+
 def find(group: str, version: str, plural: str) -> BuiltinKind | None:
     return _by_name().get((group, version, plural))
 

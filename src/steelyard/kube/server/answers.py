@@ -7,9 +7,9 @@ import zlib
 from typing import Any, Final, NamedTuple
 
 import orjson
-import yaml
 
 from steelyard.kube import errors
+from steelyard.kube.server import negotiation
 from steelyard.kube.server.call import Reply
 from steelyard.kube.server.negotiation import Format
 
@@ -17,8 +17,12 @@ Headers = tuple[tuple[bytes, bytes], ...]
 
 _COMPRESS_FROM: Final = 128 * 1024
 """Smaller answers are not worth the time, as upstream found."""
-_CONTENT_TYPES: Final[dict[Format, bytes]] = {"json": b"application/json", "yaml": b"application/yaml"}
-_NO_CACHE: Final = (b"cache-control", b"no-cache, private")
+CONTENT_TYPES: Final[dict[Format, bytes]] = {
+    "json": b"application/json",
+    "yaml": b"application/yaml",
+    "protobuf": negotiation.PROTOBUF.encode(),
+}
+_NO_CACHE: Final = b"no-cache, private"
 _MAX_WARNING: Final = 2048
 
 
@@ -26,15 +30,19 @@ class Answer(NamedTuple):
     code: int
     body: bytes
     content_type: bytes = b"application/json"
+    """None is sent if empty."""
     headers: Headers = ()
+    cache: bytes = b""
+    """Who may keep it; nobody by default."""
 
     def head(self) -> list[tuple[bytes, bytes]]:
-        return [
+        head = [
             (b"content-type", self.content_type),
             (b"content-length", b"%d" % len(self.body)),
-            _NO_CACHE,
+            (b"cache-control", self.cache or _NO_CACHE),
             *self.headers,
         ]
+        return head if self.content_type else head[1:]
 
 
 def of_reply(reply: Reply, format_: Format, *, pretty: bool = False) -> Answer:
@@ -42,12 +50,14 @@ def of_reply(reply: Reply, format_: Format, *, pretty: bool = False) -> Answer:
         body = reply.raw if reply.raw is not None else orjson.dumps(reply.body)
     else:
         value = orjson.loads(reply.raw) if reply.raw is not None else reply.body
-        body = _encode(value, format_, pretty=pretty)
-    return Answer(reply.code, body, _CONTENT_TYPES[format_], _warnings(reply.warnings) if reply.warnings else ())
+        body = encode(value, format_, pretty=pretty)
+    return Answer(reply.code, body, CONTENT_TYPES[format_], _warnings(reply.warnings) if reply.warnings else ())
 
 
-def of_error(error: Exception) -> Answer:
-    """One that is no ApiError is answered as an internal error; logging it is the caller's business."""
+def of_error(error: Exception, accept: str = "") -> Answer:
+    """In a form that the client accepts, if there is one. An error that is no ApiError is answered as an internal one;
+    logging it is the caller's business.
+    """
     if isinstance(error, errors.NoSuchPath):
         return text(404, "404 page not found\n")
     if isinstance(error, errors.PlainInternalError):
@@ -63,7 +73,8 @@ def of_error(error: Exception) -> Answer:
         headers.append((b"www-authenticate", b'Bearer realm="kubernetes-master"'))
     if isinstance(error, errors.ApiError) and error.warnings:
         headers += _warnings(error.warnings)
-    return Answer(int(status["code"]), orjson.dumps(status), headers=tuple(headers))
+    format_ = negotiation.of_errors(accept)
+    return Answer(int(status["code"]), encode(status, format_), CONTENT_TYPES[format_], tuple(headers))
 
 
 def with_warnings(answer: Answer, warnings: tuple[str, ...]) -> Answer:
@@ -80,7 +91,7 @@ async def compressed(answer: Answer, accept_encoding: str) -> Answer:
         return answer
     body = await asyncio.to_thread(_gzip, answer.body)
     headers = (*answer.headers, (b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
-    return Answer(answer.code, body, answer.content_type, headers)
+    return Answer(answer.code, body, answer.content_type, headers, answer.cache)
 
 
 def _gzip(body: bytes) -> bytes:
@@ -88,9 +99,22 @@ def _gzip(body: bytes) -> bytes:
     return compressor.compress(body) + compressor.flush()
 
 
-def _encode(value: Any, format_: Format, *, pretty: bool) -> bytes:
+def encode(value: Any, format_: Format, *, pretty: bool = False) -> bytes:
+    """Raises NotAcceptable for what has no such form."""
     if format_ == "yaml":
-        return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).encode()
+        # Few ask for it.
+        from steelyard.kube.server import yamlform
+
+        return yamlform.dump(value)
+    if format_ == "protobuf":
+        from steelyard.kube.builtin import messages
+
+        encoded = messages.encode(value)
+        if encoded is None:
+            raise errors.NotAcceptable(
+                "only the following media types are accepted: application/json, application/yaml"
+            )
+        return encoded
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE if pretty else 0)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
-from steelyard.kube.server import deleting, discovery, expiry, openapi, reading, reviews, subresources, writing
+from steelyard.kube.server import deleting, expiry, reading, reviews, routing, subresources, writing
 from steelyard.kube.server.access.access import Access
 from steelyard.kube.server.admission import configurations
 from steelyard.kube.server.background import Background
@@ -22,17 +22,19 @@ from steelyard.kube.server.call import Call, Reply, User
 from steelyard.kube.server.core import Core, unavailable
 from steelyard.kube.server.crds import Definitions
 from steelyard.kube.server.discovery import Discovery
+from steelyard.kube.server.documents import Document
 from steelyard.kube.server.expiry import Expiry
 from steelyard.kube.server.garbage import Garbage
 from steelyard.kube.server.namespaces import SYSTEM, Namespaces
 from steelyard.kube.server.openapi import OpenApi
-from steelyard.kube.server.registry import Registry, Served, builtin
+from steelyard.kube.server.registry import Registry, Served
 from steelyard.kube.server.watching import WatchStream
 from steelyard.kube.store.errors import StoreError
 from steelyard.kube.store.store import Store
 
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
-_OF_ONE: Final = frozenset({"update", "patch", "delete"})
+_ACROSS_NAMESPACES: Final = frozenset({"list", "watch"})
+_ON_NAMES: Final = frozenset({"update", "patch"})
 _SERVER: Final = User("system:apiserver", ("system:masters",))
 
 
@@ -118,18 +120,33 @@ class Api:
             self._core.webhooks.load(())
         return reply
 
+    def check(self, call: Call) -> None:
+        """Raises what is wrong with a request whatever its body says: nothing is served there, or not so."""
+        self._find(call)
+
     def _find(self, call: Call) -> Served:
         """What the call is about. A right in a namespace must not reach a resource that lives in none, so there is no
         such resource under a namespace; nor is there one object of a namespace outside of all.
         """
         served = self._core.registry.find(call.group, call.version, call.plural)
-        if served is None or (
-            bool(call.namespace) != served.resource.namespaced and (bool(call.namespace) or bool(call.name))
-        ):
+        if served is None:
             raise _not_served(call)
-        if call.is_head and not served.custom:
-            raise _not_allowed(served, call.verb)
+        if bool(call.namespace) != served.resource.namespaced:
+            if call.namespace or call.name:
+                raise _not_served(call)
+            if served.resource.namespaced and call.verb not in _ACROSS_NAMESPACES:
+                raise _not_allowed(served, call.verb) if served.custom is None else _not_served(call)
+        if not call.regular:
+            self._check_irregular(served, call)
         return served
+
+    def _check_irregular(self, served: Served, call: Call) -> None:
+        if served.custom is None:
+            if call.subresource and call.subresource not in served.subresources:
+                raise _not_served(call)
+            raise _not_allowed(served, call.verb)
+        if not call.name and call.verb in _ON_NAMES:
+            raise errors.BadRequest("name must be provided")
 
     async def _dispatch(self, served: Served, call: Call) -> Reply:
         core, verb, subresource = self._core, call.verb, call.subresource
@@ -159,12 +176,8 @@ class Api:
     async def _subresource(self, served: Served, call: Call) -> Reply:
         core = self._core
         subresource = served.subresources.get(call.subresource)
-        if subresource is None and served.custom:
-            raise errors.not_found(served.group_resource, call.name)
         if subresource is None:
-            if served.custom:
-                raise errors.not_found(served.group_resource, call.name)
-            raise errors.NotFound("the server could not find the requested resource")
+            raise _no_subresource(served, call)
         if call.verb not in subresource.verbs:
             raise _not_allowed(served, call.verb)
         match call.subresource, call.verb:
@@ -187,20 +200,19 @@ class Api:
         if not self.access.is_active:
             await self.access.prepare(call)
         served = self._find(call)
-        if call.subresource:
-            raise _not_served(call)
         _check_verb(served, call)
         try:
             return WatchStream(self._core, served, call)
         except StoreError as error:
             raise unavailable(error) from error
 
-    def document(self, path: str, accept: str) -> discovery.Document | openapi.Document | None:
+    def document(self, path: str, accept: str) -> Document | None:
         """Discovery and OpenAPI; None for a path that is neither."""
+        address = self.access.address.partition("://")[2]
         return (
-            self.discovery.document(path, accept)
+            self.access.document(path, accept)
             or self._openapi.document(path, accept)
-            or self.access.document(path, accept)
+            or self.discovery.document(path, accept, address)
         )
 
     async def close(self) -> None:
@@ -213,9 +225,7 @@ class Api:
 
 
 def _check_verb(served: Served, call: Call) -> None:
-    """What is created has no place yet; what is changed has one."""
-    is_misplaced = bool(call.name) if call.verb == "create" else not call.name and call.verb in _OF_ONE
-    if is_misplaced or call.verb not in served.verbs:
+    if call.verb not in served.verbs:
         raise _not_allowed(served, call.verb)
 
 
@@ -227,9 +237,11 @@ def _not_allowed(served: Served, verb: str) -> errors.MethodNotAllowed:
     return errors.MethodNotAllowed(message, kind=resource.plural, group=resource.group)
 
 
+def _no_subresource(served: Served, call: Call) -> errors.NotFound:
+    if served.custom is not None:
+        return errors.not_found(served.group_resource, call.name)
+    return _not_served(call)
+
+
 def _not_served(call: Call) -> errors.NotFound:
-    """A resource of one of Kubernetes' own groups is told apart from a group that is not there at all."""
-    message = "the server could not find the requested resource"
-    if any((group, version) == (call.group, call.version) for group, version, _ in builtin()):
-        return errors.NotFound(message)
-    return errors.NoSuchPath(message)
+    return routing.not_found(f"/apis/{call.group}/" if call.group else "/api/")

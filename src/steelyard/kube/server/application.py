@@ -18,17 +18,20 @@ from typing import Final, Protocol
 import orjson
 
 from steelyard.kube import errors
-from steelyard.kube.server import answers, audit, authn, authz, bodies, negotiation, operations, routing
+from steelyard.kube.builtin import tables
+from steelyard.kube.server import answers, audit, authn, authz, bodies, documents, negotiation, operations, routing
 from steelyard.kube.server.access import impersonation
 from steelyard.kube.server.answers import Answer
 from steelyard.kube.server.audit import AuditLog
 from steelyard.kube.server.authn import Authenticator
 from steelyard.kube.server.authz import Authorizer
 from steelyard.kube.server.call import Call, Payload, Reply, User
+from steelyard.kube.server.documents import Document
 from steelyard.kube.server.endpoints import Endpoints
 from steelyard.kube.server.exchange import Disconnected, Exchange
 from steelyard.kube.server.limits import InFlight
 from steelyard.kube.server.metrics import Labels, RequestMetrics
+from steelyard.kube.server.negotiation import Accepted
 from steelyard.kube.server.operations import Operation, Operations
 from steelyard.kube.server.routing import Route
 
@@ -40,18 +43,9 @@ _MANAGED_VERBS: Final = frozenset(("create", "update", "patch"))
 _LINES_AT_ONCE: Final = 100
 _OPENAPI: Final = "/openapi/"
 _STREAM_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-cache, private"))
-_FALSE: Final = frozenset(("", "false", "0"))
-
-
-class Document(Protocol):
-    """Discovery or OpenAPI, ready to send."""
-
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def content_type(self) -> str: ...
-    @property
-    def etag(self) -> str: ...
+_LISTS: Final = frozenset(("list", "watch"))
+_READERS: Final = ("curl", "Wget", "Mozilla/5.0")
+_TRUE: Final = frozenset(("1", "t", "T", "true", "True", "TRUE"))
 
 
 class WatchItem(Protocol):
@@ -68,6 +62,7 @@ class Backend(Protocol):
 
     async def call(self, call: Call) -> Reply: ...
     async def watch(self, call: Call) -> WatchStream: ...
+    def check(self, call: Call) -> None: ...
     def document(self, path: str, accept: str) -> Document | None: ...
 
 
@@ -126,13 +121,14 @@ class Application:
                     route.name,
                     route.subresource,
                     options,
+                    regular=route.regular,
                 )
                 request.call = call
                 authz.authorize_call(self._authorizer, call)
                 request.decision = "allow"
-                accepted = negotiation.accepted(request.header(b"accept"))
-                call.representation = accepted.representation
-                call.is_head = request.method == "HEAD"
+                self._backend.check(call)
+                accepted = _accepted(request.header(b"accept"), call)
+                call.representation, call.meta_version = accepted.representation, accepted.meta_version
                 if route.verb == "watch":
                     stream = await self._backend.watch(call)
                     await _stream(request, stream)
@@ -143,7 +139,7 @@ class Application:
                     await _read_body(request, call, options)
                 reply = await self._backend.call(call)
                 labels = (route.verb.upper(), *_resource(call))
-                answer = answers.of_reply(reply, accepted.format, pretty=_is_pretty(options))
+                answer = answers.of_reply(reply, accepted.format, pretty=accepted.pretty or request.is_pretty(options))
         except Disconnected:
             return
         except Exception as error:
@@ -152,7 +148,7 @@ class Application:
             if isinstance(error, errors.Forbidden) and not request.decision:
                 request.decision = "forbid"
             failure = error.reason if isinstance(error, errors.ApiError) else "InternalError"
-            answer = answers.of_error(error)
+            answer = answers.of_error(error, request.header(b"accept"))
         finally:
             if is_counted:
                 self._in_flight.leave(request.method)
@@ -183,22 +179,16 @@ class Application:
 
     async def _path(self, request: Request, user: User, options: dict[str, str]) -> Answer:
         """A path that names no resource: health and such, discovery, OpenAPI."""
-        method, path = request.method, request.path
+        method, path, accept = request.method, request.path, request.header(b"accept")
         authz.authorize_path(self._authorizer, user, method, path)
         request.decision = "allow"
-        answer = self._endpoints.answer(method, path, options)
+        answer = self._endpoints.answer(method, path, request.query_string, accept)
         if answer is not None:
             return answer
-        document = await self._document(path.rstrip("/"), request.header(b"accept"))
+        document = await self._document(path, accept)
         if document is None:
-            raise routing.not_found()
-        if method not in ("GET", "HEAD"):
-            raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
-        etag = f'"{document.etag.strip(chr(34))}"'.encode() if document.etag else b""
-        headers = ((b"etag", etag), (b"vary", b"Accept")) if etag else ()
-        if etag and request.header(b"if-none-match").encode() == etag:
-            return Answer(304, b"", document.content_type.encode(), headers)
-        return Answer(200, document.body, document.content_type.encode(), headers)
+            raise routing.not_found(path)
+        return documents.answer(document, method, path, options, accept, request.header(b"if-none-match"))
 
     async def _document(self, path: str, accept: str) -> Document | None:
         """OpenAPI of hundreds of definitions takes seconds to encode, once; others are served meanwhile."""
@@ -248,6 +238,13 @@ class Request:
     @property
     def impersonates(self) -> bool:
         return any(name.startswith(impersonation.PREFIX) for name in self._headers)
+
+    def is_pretty(self, options: dict[str, str]) -> bool:
+        """Said, or meant: who calls with curl reads the answer."""
+        said = options.get("pretty", "") if options else ""
+        if said:
+            return said in _TRUE
+        return self.header(b"user-agent").startswith(_READERS)
 
     def header(self, name: bytes) -> str:
         return self._headers.get(name, b"").decode("latin-1")
@@ -331,5 +328,9 @@ def _resource(call: Call) -> tuple[str, str, str]:
     return call.group, call.version, f"{call.plural}/{call.subresource}" if call.subresource else call.plural
 
 
-def _is_pretty(options: dict[str, str]) -> bool:
-    return bool(options) and options.get("pretty", "").lower() not in _FALSE
+def _accepted(header: str, call: Call) -> Accepted:
+    """Raises NotAcceptable."""
+    is_builtin = call.group in tables.groups()
+    if is_builtin:
+        negotiation.check_route(header, lists=call.verb in _LISTS)
+    return negotiation.accepted(header, custom=not is_builtin, watch=call.verb == "watch")

@@ -13,9 +13,10 @@ from typing import Any, Literal
 from steelyard.kube.objects import Object
 from steelyard.kube.store.record import Record
 
-Verb = Literal["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
+Verb = Literal["", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
 PatchType = Literal["", "merge", "json", "strategic", "apply"]
 Representation = Literal["object", "table", "metadata"]
+MetaVersion = Literal["v1", "v1beta1"]
 
 SYSTEM_MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
@@ -47,6 +48,7 @@ class Payload:
 @dataclass(slots=True)
 class Call:
     verb: Verb
+    """Empty for a method that means none: no resource takes it, but rules may still speak of it."""
     group: str
     version: str
     plural: str
@@ -63,10 +65,12 @@ class Call:
     """Asked for with the Accept header: the object, a Table for printing, or PartialObjectMetadata."""
     payload: Payload | None = None
     """What the body is yet to be decoded from (`bodies`), for a call that came over the network with one."""
-    is_head: bool = False
-    """Asked for with HEAD, which upstream knows of custom resources only."""
     annotations: dict[str, str] | None = None
     """What webhooks want the audit log to say about it; filled in on the way."""
+    meta_version: MetaVersion = "v1"
+    """Of the Table or PartialObjectMetadata."""
+    regular: bool = True
+    """Whether built-in resources take the method on such a path; custom ones go by the verb alone."""
 
 
 @dataclass(slots=True)

@@ -125,13 +125,7 @@ def _settled(served: Served, record: Record, wanted: DeleteOptions) -> DeleteOpt
 
 
 async def delete_collection(core: Core, served: Served, call: Call) -> Reply:
-    """Deletes what the selectors choose; objects that go meanwhile are no error.
-
-    Only within one namespace: nothing as short as a forgotten path segment may empty all of them.
-    """
-    if served.resource.namespaced and not call.namespace:
-        message = "the server does not allow this method on the requested resource"
-        raise errors.MethodNotAllowed(message)
+    """Deletes what the selectors choose; objects that go meanwhile are no error."""
     bodies.read_delete_options(call)
     wanted = parameters.delete_options(call.options, call.body)
     chosen = selection.of(call, served)

@@ -6,19 +6,20 @@ share one set. Groups come in upstream's order, custom ones by name; versions ne
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import orjson
 
 from steelyard.kube.objects import Object
+from steelyard.kube.server import documents
+from steelyard.kube.server.documents import Document
 from steelyard.kube.server.registry import Registry, Served, Subresource
 
-JSON: Final = "application/json"
 AGGREGATED_V2: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _AGGREGATED: Final = re.compile(
     r"application/json\s*;(?=[^,]*\bg=apidiscovery\.k8s\.io)(?=[^,]*\bas=APIGroupDiscoveryList)[^,]*\bv=(v2(?:beta1)?)\b"
@@ -26,11 +27,19 @@ _AGGREGATED: Final = re.compile(
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    body: bytes
-    content_type: str
-    etag: str
+_STORED_AS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
+    ("events.k8s.io/v1", "Event"): ("", "v1"),
+    ("autoscaling/v1", "HorizontalPodAutoscaler"): ("autoscaling", "v2"),
+    ("storage.k8s.io/v1", "VolumeAttributesClass"): ("storage.k8s.io", "v1beta1"),
+    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("apiextensions.k8s.io", "v1beta1"),
+    **{
+        ("resource.k8s.io/v1", kind): ("resource.k8s.io", "v1beta2")
+        for kind in ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+    },
+}
+"""Kinds whose storage version in this release of Kubernetes is another than the one served; others hash their own."""
+_TERMINATING_VERBS: Final = ("delete", "deletecollection", "get", "list", "watch")
+_CUSTOM_VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 
 class Discovery:
@@ -43,13 +52,18 @@ class Discovery:
         self._revision = -1
         self._documents: dict[tuple[str, str], Document] = {}
 
-    def document(self, path: str, accept: str) -> Document | None:
-        """The document at `/api`, `/apis`, `/api/v1`, `/apis/<group>` or `/apis/<group>/<version>`; None elsewhere."""
-        path = path.rstrip("/")
+    def document(self, path: str, accept: str, address: str = "") -> Document | None:
+        """The document at `/api`, `/apis`, `/api/v1`, `/apis/<group>` or `/apis/<group>/<version>`; None elsewhere.
+
+        `address` is where the server is reached, as `host:port`.
+        """
+        path = path.removesuffix("/")
         if path not in {"/api", "/apis"} and not path.startswith(("/api/", "/apis/")):
             return None
         aggregated = _AGGREGATED.search(accept) if path in {"/api", "/apis"} else None
         form = aggregated[1] if aggregated else ""
+        if path == "/api" and not form:
+            return _core_versions(address)
         if not self._registry.has_custom:
             return _builtin_document(path, form)
         if self._revision != self._registry.revision:
@@ -62,6 +76,13 @@ class Discovery:
 
 
 @functools.lru_cache(maxsize=256)
+def _core_versions(address: str) -> Document:
+    reached = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}] if address else []
+    listed: Object = {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": reached}
+    return _plain(listed, only_get=True)
+
+
+@functools.lru_cache(maxsize=256)
 def _builtin_document(path: str, form: str) -> Document | None:
     return _document(Registry().all(), path, form)
 
@@ -71,18 +92,15 @@ def _document(resources: Iterable[Served], path: str, form: str) -> Document | N
     _, _, *steps = path.split("/")
     is_core = path == "/api" or path.startswith("/api/")
     if form:
-        body = _aggregated({"": groups.pop("")} if is_core else _without_core(groups), form)
-        return _encoded(body, f"application/json;g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList")
+        return _aggregated({"": groups.pop("")} if is_core else _without_core(groups), form)
     match (is_core, steps):
-        case (True, []):
-            return _encoded({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
         case (True, [version]):
             return _resource_list(groups[""].get(version))
         case (False, []):
             listed = [_group(name, versions) for name, versions in _without_core(groups).items()]
-            return _encoded({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
+            return _plain({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
         case (False, [group]) if group in groups and group:
-            return _encoded({"kind": "APIGroup", "apiVersion": "v1", **_group(group, groups[group])})
+            return _plain({"kind": "APIGroup", "apiVersion": "v1", **_group(group, groups[group])})
         case (False, [group, version]) if group in groups and group:
             return _resource_list(groups[group].get(version))
         case _:
@@ -131,24 +149,44 @@ def _resource_list(resources: list[Served] | None) -> Document | None:
             "singularName": served.singular,
             "namespaced": resource.namespaced,
             "kind": resource.kind,
-            "verbs": list(served.verbs),
+            "verbs": _verbs(served),
         }
         if served.short_names:
             entry["shortNames"] = list(served.short_names)
         if served.categories:
             entry["categories"] = list(served.categories)
         if "list" in served.verbs:
-            entry["storageVersionHash"] = _hash(f"{resource.group}/{served.storage_version}/{resource.kind}")[:11] + "="
+            entry["storageVersionHash"] = _storage_version_hash(served)
         listed.append(entry)
-        listed.extend(_subresource(served, each) for each in served.subresources.values())
-    return _encoded(
-        {
-            "kind": "APIResourceList",
-            "apiVersion": "v1",
-            "groupVersion": resources[0].resource.api_version,
-            "resources": listed,
-        }
-    )
+        listed.extend(_subresource(served, each) for each in _subresources(served))
+    api_version = resources[0].resource.api_version
+    body: Object = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": listed}
+    if not resources[0].resource.group:
+        # Upstream's core group has never said the version of its list.
+        del body["apiVersion"]
+    return _plain(body, only_get=resources[0].custom is None)
+
+
+def _verbs(served: Served) -> list[str]:
+    if served.custom is None:
+        return list(served.verbs)
+    return list(_TERMINATING_VERBS if served.terminating else _CUSTOM_VERBS)
+
+
+def _subresources(served: Served) -> list[Subresource]:
+    """Those of custom resources with the status first."""
+    found = list(served.subresources.values())
+    return sorted(found, key=lambda each: each.name != "status") if served.custom is not None else found
+
+
+def _storage_version_hash(served: Served) -> str:
+    """Changes when objects are stored in another version, which tells a client that it is time to rewrite them."""
+    resource = served.resource
+    group, _, version = served.storage_version.rpartition("/")
+    if served.custom is None:
+        group, version = _STORED_AS.get((resource.api_version, resource.kind), (group, version))
+    hashed = hashlib.sha256(f"{group}/{version}/{resource.kind}".encode()).digest()
+    return base64.b64encode(hashed[:8]).decode()
 
 
 def _subresource(served: Served, subresource: Subresource) -> Object:
@@ -162,23 +200,23 @@ def _subresource(served: Served, subresource: Subresource) -> Object:
     return entry | {"kind": subresource.kind, "verbs": list(subresource.verbs)}
 
 
-def _aggregated(groups: dict[str, dict[str, list[Served]]], form: str) -> Object:
+def _aggregated(groups: dict[str, dict[str, list[Served]]], form: str) -> Document:
     items: list[Object] = []
     for name, versions in groups.items():
         listed: list[Object] = [
             {"version": version, "resources": list(map(_aggregated_resource, resources)), "freshness": "Current"}
             for version, resources in versions.items()
         ]
-        metadata: Object = {"creationTimestamp": None}
-        if name:
-            metadata["name"] = name
-        items.append({"metadata": metadata, "versions": listed})
-    return {
+        items.append({"metadata": {"name": name} if name else {}, "versions": listed})
+    body: Object = {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{form}",
         "metadata": {},
         "items": items,
     }
+    encoded = orjson.dumps(body)
+    content_type = f"application/json;g=apidiscovery.k8s.io;v={form};as=APIGroupDiscoveryList"
+    return Document(encoded, content_type, documents.digest(encoded), is_public=True)
 
 
 def _aggregated_resource(served: Served) -> Object:
@@ -188,7 +226,7 @@ def _aggregated_resource(served: Served) -> Object:
         "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": served.singular,
-        "verbs": list(served.verbs),
+        "verbs": _verbs(served),
     }
     if served.short_names:
         entry["shortNames"] = list(served.short_names)
@@ -201,15 +239,10 @@ def _aggregated_resource(served: Served) -> Object:
                 "responseKind": {"group": each.group, "version": each.version, "kind": each.kind},
                 "verbs": list(each.verbs),
             }
-            for each in served.subresources.values()
+            for each in _subresources(served)
         ]
     return entry
 
 
-def _encoded(body: Object, content_type: str = JSON) -> Document:
-    encoded = orjson.dumps(body)
-    return Document(encoded, content_type, f'"{hashlib.sha256(encoded).hexdigest().upper()}"')
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+def _plain(body: Any, *, only_get: bool = False) -> Document:
+    return Document(orjson.dumps(body), only_get=only_get, negotiated=True)

@@ -26,7 +26,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.server import negotiation, openapi_v2
 from steelyard.kube.server import openapi_components as components
 from steelyard.kube.server import openapi_paths as paths
-from steelyard.kube.server.discovery import JSON, Document
+from steelyard.kube.server.documents import JSON, Document
 from steelyard.kube.server.registry import Registry, Served
 
 _KUBERNETES: Final = "v1.34.4"

@@ -131,12 +131,13 @@ def _given(body: Any) -> Object:
 
 def flag(options: Mapping[str, str], name: str) -> bool:
     """Present and neither `false` nor `0`, as Kubernetes reads a boolean parameter."""
-    return name in options and options[name].lower() not in {"", "false", "0"}
+    return name in options and options[name].lower() not in {"false", "0"}
 
 
 def integer(options: Mapping[str, str], name: str) -> int:
-    value = options.get(name, "")
-    if not value:
+    """0 where it is not given. Raises BadRequest."""
+    value = options.get(name)
+    if value is None:
         return 0
     try:
         number = int(value)

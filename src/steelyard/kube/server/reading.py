@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Final
 
 import orjson
 
 from steelyard.kube import errors, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
+from steelyard.kube.server import listoptions, selection, tables
 from steelyard.kube.server import options as parameters
-from steelyard.kube.server import selection, tables
 from steelyard.kube.server.call import Call, Reply
 from steelyard.kube.server.core import Core, raw, shown, shown_all, view
+from steelyard.kube.server.listoptions import Continuation, ListOptions
 from steelyard.kube.server.registry import Served
 from steelyard.kube.store.errors import Compacted
 from steelyard.kube.store.record import Record
@@ -43,25 +42,31 @@ def of_object(core: Core, served: Served, obj: Object, call: Call, code: int = 2
         case "object":
             return Reply(code, obj)
         case "metadata":
-            return Reply(code, tables.partial(obj))
+            return Reply(code, tables.partial(obj, call.meta_version))
         case "table":
             metadata: Object = {"resourceVersion": objects.resource_version(obj)}
-            include = tables.include_option(call.options.get("includeObject", ""))
-            return Reply(code, tables.render(served.columns, [obj], metadata, now=core.now(), include=include))
+            return Reply(code, _table(core, served, call, [obj], metadata))
+
+
+def _table(core: Core, served: Served, call: Call, items: list[Object], metadata: Object) -> Object:
+    include = tables.include_option(call.options.get("includeObject", ""))
+    return tables.render(served.columns, items, metadata, now=core.now(), include=include, version=call.meta_version)
 
 
 async def list_(core: Core, served: Served, call: Call) -> Reply:
-    page = _page(core, served, call)
+    options = listoptions.of_list(call.options)
     chosen = selection.of(call, served)
+    page = _page(core, served, call, options)
     records, more = await _records(core, served, call, page, chosen)
     metadata: Object = {"resourceVersion": str(page.revision)}
     if served.custom and call.representation == "object":
         metadata["continue"] = ""
     if more and records:
-        last = records[-1].key
-        metadata["continue"] = _token(page.revision, last.removeprefix(page.prefix), page.remaining - len(records))
+        start = f"{records[-1].key.removeprefix(page.prefix)}\0"
+        left = page.remaining - len(records)
+        metadata["continue"] = Continuation(page.revision, start, left).token()
         if not chosen:
-            metadata["remainingItemCount"] = page.remaining - len(records)
+            metadata["remainingItemCount"] = left
     if call.representation == "object":
         opening = orjson.dumps(
             {"kind": served.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata}
@@ -70,9 +75,8 @@ async def list_(core: Core, served: Served, call: Call) -> Reply:
         return Reply(200, raw=b'%b,"items":[%b]}' % (opening, items), records=records, metadata=metadata)
     items = [view(record, served) for record in records]
     if call.representation == "metadata":
-        return Reply(200, tables.partial_list(items, metadata))
-    include = tables.include_option(call.options.get("includeObject", ""))
-    return Reply(200, tables.render(served.columns, items, metadata, now=core.now(), include=include))
+        return Reply(200, tables.partial_list(items, metadata, call.meta_version))
+    return Reply(200, _table(core, served, call, items, metadata))
 
 
 def _item(record: Record, served: Served) -> bytes:
@@ -106,50 +110,34 @@ class _Page:
     after: str = ""
 
 
-def _page(core: Core, served: Served, call: Call) -> _Page:
+def _page(core: Core, served: Served, call: Call, options: ListOptions) -> _Page:
     prefix = core.prefix(served.resource, call.namespace)
     store = core.store
-    options = call.options
-    if not options:
+    if options is listoptions.DEFAULT:
         return _Page(prefix, 0, store.revision, 0)
-    limit = min(parameters.integer(options, "limit"), _MOST)
-    asked = options.get("resourceVersion", "")
-    match = options.get("resourceVersionMatch", "")
-    if token := options.get("continue", ""):
-        if asked not in {"", "0"}:
+    if options.continue_:
+        if options.resource_version not in {"", "0"}:
             raise errors.BadRequest("specifying resource version is not allowed when using continue")
-        if match:
-            raise _invalid(
-                "resourceVersionMatch", "Forbidden: resourceVersionMatch is forbidden when continue is provided"
-            )
-        revision, after, remaining = _parse_token(token)
-        if not 0 < revision <= store.revision:
-            raise errors.BadRequest("continue key is not valid: it is not a token of this server")
-        return _Page(prefix, limit, revision, remaining, exact=True, after=prefix + after)
-    revision = parameters.revision(asked)
-    if match and match not in {"Exact", "NotOlderThan"}:
-        raise _invalid(
-            "resourceVersionMatch",
-            f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""',
-            "FieldValueNotSupported",
-        )
-    if match and not asked:
-        raise _invalid(
-            "resourceVersionMatch", "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
-        )
-    if match == "Exact" and not revision:
-        raise _invalid(
-            "resourceVersionMatch", 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-        )
+        found = listoptions.continuation(options.continue_)
+        after = prefix + _before(found.start)
+        if found.revision is None:
+            left = found.left or len(store.scan(prefix, after=after))
+            return _Page(prefix, options.limit, store.revision, left, exact=True, after=after)
+        not_older_than(core, found.revision)
+        return _Page(prefix, options.limit, max(0, found.revision), found.left, exact=True, after=after)
+    revision = options.revision
     not_older_than(core, revision)
-    remaining = store.count(prefix) if limit > 0 else 0
-    if revision and (match == "Exact" or (limit > 0 and not match)):
-        return _Page(prefix, limit, revision, remaining, exact=True)
-    return _Page(prefix, limit, store.revision, remaining)
+    remaining = store.count(prefix) if options.limit > 0 else 0
+    if revision and (options.match == "Exact" or (options.limit > 0 and not options.match)):
+        return _Page(prefix, options.limit, revision, remaining, exact=True)
+    return _Page(prefix, options.limit, store.revision, remaining)
 
 
-_MOST: Final = 1 << 62
-"""A limit that none is: one more than it can still be counted to."""
+def _before(start: str) -> str:
+    """What sorts right before the key at which a page starts: pages are read behind a key."""
+    if start.endswith("\0"):
+        return start[:-1]
+    return f"{start[:-1]}{chr(max(0, ord(start[-1]) - 1))}\U0010ffff"
 
 
 async def _records(
@@ -166,9 +154,7 @@ async def _records(
         try:
             records = await store.scan_at(page.prefix, page.revision, after=page.after, limit=wanted)
         except Compacted:
-            raise errors.Expired(
-                _EXPIRED if page.after else "The resourceVersion for the provided list is too old."
-            ) from None
+            raise _expired(page) from None
     else:
         records = store.scan(page.prefix, limit=wanted)
     records = await shown_all(core, served, records)
@@ -179,29 +165,17 @@ async def _records(
     return records, False
 
 
-_EXPIRED = (
-    "The provided continue parameter is too old to display a consistent list result. "
-    "You can start a new list without the continue parameter."
+def _expired(page: _Page) -> errors.Expired:
+    """A list in pages may be finished all the same, with the token that comes with the refusal."""
+    if not page.after:
+        return errors.Expired("The resourceVersion for the provided list is too old.")
+    rest = Continuation(None, f"{page.after.removeprefix(page.prefix)}\0", page.remaining)
+    return errors.Expired(_INCONSISTENT, continue_=rest.token())
+
+
+_INCONSISTENT: Final = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
 )
-
-
-def _token(revision: int, after: str, remaining: int) -> str:
-    token = {"v": "meta.k8s.io/v1", "rv": revision, "start": after, "left": remaining}
-    return base64.urlsafe_b64encode(orjson.dumps(token)).decode().rstrip("=")
-
-
-def _parse_token(token: str) -> tuple[int, str, int]:
-    try:
-        decoded: Any = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-    except (binascii.Error, ValueError):
-        raise errors.BadRequest("continue key is not valid: it is not a token of this server") from None
-    fields = objects.mapping(decoded)
-    revision, start, left = fields.get("rv"), fields.get("start"), fields.get("left")
-    well_formed = isinstance(revision, int) and isinstance(left, int) and isinstance(start, str) and bool(start)
-    if not well_formed:
-        raise errors.BadRequest("continue key is not valid: it is not a token of this server")
-    return cast(int, revision), cast(str, start), cast(int, left)
-
-
-def _invalid(field: str, message: str, reason: str = "FieldValueForbidden") -> errors.Invalid:
-    return errors.invalid("meta.k8s.io", "ListOptions", "", [Cause(field, reason, message)])

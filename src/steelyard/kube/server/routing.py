@@ -16,21 +16,19 @@ from typing import Final
 from urllib.parse import parse_qsl
 
 from steelyard.kube import errors
+from steelyard.kube.builtin import tables
 from steelyard.kube.server.call import Verb
 
 _NAMESPACE_SUBRESOURCES: Final = frozenset(("status", "finalize"))
-_ON_COLLECTION: Final[Mapping[str, Verb]] = {
-    "GET": "list",
-    "HEAD": "list",
-    "POST": "create",
-    "PUT": "update",
-    "PATCH": "patch",
-    "DELETE": "deletecollection",
-}
-_ON_OBJECT: Final[Mapping[str, Verb]] = {
+_VERBS: Final[Mapping[str, Verb]] = {
     "GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete",
 }  # fmt: skip
-_FALSE: Final = frozenset(("", "false", "0"))
+_OF_COLLECTIONS: Final[Mapping[Verb, Verb]] = {"get": "list", "delete": "deletecollection"}
+_ON_COLLECTION: Final = frozenset(("GET", "POST", "DELETE"))
+_ON_OBJECT: Final = frozenset(("GET", "PUT", "PATCH", "DELETE"))
+_ON_SUBRESOURCE: Final = _ON_OBJECT | {"POST"}
+_FALSE: Final = frozenset(("false", "0"))
+_NOT_FOUND: Final = "the server could not find the requested resource"
 
 
 @dataclass(slots=True)
@@ -42,15 +40,17 @@ class Route:
     namespace: str = ""
     name: str = ""
     subresource: str = ""
+    regular: bool = True
+    """Whether built-in resources take the method on such a path; custom ones go by the verb alone."""
 
 
 def route(method: str, path: str, options: dict[str, str]) -> Route | None:
     """The resource request, or None for a path that names no resource (`/healthz`, `/apis/apps/v1`).
 
-    Raises MethodNotAllowed, and NotFound for a path below `/api` or `/apis` that can mean nothing. A legacy watch of
-    one object becomes a field selector in `options`.
+    Raises NotFound for a path below `/api` or `/apis` that can mean nothing. A legacy watch of one object becomes a
+    field selector in `options`.
     """
-    parts = path.strip("/").split("/")
+    parts = path.removeprefix("/").removesuffix("/").split("/")
     if parts[0] == "api":
         start = 2
         group = ""
@@ -64,7 +64,7 @@ def route(method: str, path: str, options: dict[str, str]) -> Route | None:
     version = parts[start - 1]
     rest = parts[start:]
     if "" in rest:
-        raise not_found()
+        raise not_found(path)
     legacy_watch = rest[0] == "watch" and len(rest) > 1
     if legacy_watch:
         rest = rest[1:]
@@ -73,23 +73,23 @@ def route(method: str, path: str, options: dict[str, str]) -> Route | None:
         namespace = rest[1]
         rest = rest[2:]
     if len(rest) > 3:
-        raise not_found()
+        raise not_found(path)
     plural, name, subresource = (*rest, "", "")[:3]
     if legacy_watch:
         return _legacy_watch(method, Route("watch", group, version, plural, namespace, name, subresource), options)
-    verb = (_ON_OBJECT if name else _ON_COLLECTION).get(method)
-    if verb is None:
-        raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
-    if verb == "list" and options.get("watch", "").lower() not in _FALSE:
+    verb: Verb = _VERBS.get(method, "")
+    if not name:
+        verb = _OF_COLLECTIONS.get(verb, verb)
+    if verb == "list" and "watch" in options and options["watch"].lower() not in _FALSE:
         verb = "watch"
-    return Route(verb, group, version, plural, namespace, name, subresource)
+    regular = method in (_ON_SUBRESOURCE if subresource else _ON_OBJECT if name else _ON_COLLECTION)
+    return Route(verb, group, version, plural, namespace, name, subresource, regular)
 
 
 def _legacy_watch(method: str, found: Route, options: dict[str, str]) -> Route:
-    if method != "GET":
-        raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
+    found.regular = method == "GET"
     if found.subresource:
-        raise not_found()
+        raise errors.NotFound(_NOT_FOUND)
     if found.name:
         options["fieldSelector"] = f"metadata.name={found.name}"
         found.name = ""
@@ -113,5 +113,8 @@ def query(text: bytes) -> dict[str, str]:
     return options
 
 
-def not_found() -> errors.NoSuchPath:
-    return errors.NoSuchPath("the server could not find the requested resource")
+def not_found(path: str) -> errors.NotFound:
+    """A path within Kubernetes' own groups is answered with a Status, any other with plain text."""
+    top, _, rest = path.removeprefix("/").partition("/")
+    is_own = top == "api" or (top == "apis" and rest.partition("/")[0] in tables.groups())
+    return errors.NotFound(_NOT_FOUND) if is_own else errors.NoSuchPath(_NOT_FOUND)

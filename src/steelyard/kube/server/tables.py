@@ -7,48 +7,58 @@ from datetime import datetime
 
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
+from steelyard.kube.server.call import MetaVersion
 from steelyard.kube.server.columns import Columns
 
-META_V1 = "meta.k8s.io/v1"
+_GROUP = "meta.k8s.io"
 INCLUDE = frozenset({"", "None", "Metadata", "Object"})
 
 
 def include_option(value: str) -> str:
     if value not in INCLUDE:
-        raise errors.BadRequest(
-            f'includeObject: unsupported value "{value}": supported values: "None", "Metadata", "Object"'
-        )
+        problem = f"includeObject: Invalid value: \"{value}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise errors.BadRequest(f"Unable to convert to Table as requested: {problem}")
     return value or "Metadata"
 
 
-def render(columns: Columns, items: Iterable[Object], metadata: Object, *, now: datetime, include: str) -> Object:
+def render(
+    columns: Columns,
+    items: Iterable[Object],
+    metadata: Object,
+    *,
+    now: datetime,
+    include: str,
+    version: MetaVersion = "v1",
+    names_columns: bool = True,
+) -> Object:
+    """`names_columns` is for the first Table of a watch and every other: later ones of a watch leave them out."""
     return {
         "kind": "Table",
-        "apiVersion": META_V1,
+        "apiVersion": f"{_GROUP}/{version}",
         "metadata": metadata,
-        "columnDefinitions": [column.definition() for column in columns],
-        "rows": [_row(columns, item, now, include) for item in items],
+        "columnDefinitions": [column.definition() for column in columns] if names_columns else None,
+        "rows": [_row(columns, item, now, include, version) for item in items],
     }
 
 
-def partial(obj: Object) -> Object:
-    return {"kind": "PartialObjectMetadata", "apiVersion": META_V1, "metadata": objects.metadata(obj)}
+def partial(obj: Object, version: MetaVersion = "v1") -> Object:
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"{_GROUP}/{version}", "metadata": objects.metadata(obj)}
 
 
-def partial_list(items: Iterable[Object], metadata: Object) -> Object:
+def partial_list(items: Iterable[Object], metadata: Object, version: MetaVersion = "v1") -> Object:
     return {
         "kind": "PartialObjectMetadataList",
-        "apiVersion": META_V1,
+        "apiVersion": f"{_GROUP}/{version}",
         "metadata": metadata,
-        "items": [partial(item) for item in items],
+        "items": [partial(item, version) for item in items],
     }
 
 
-def _row(columns: Columns, obj: Object, now: datetime, include: str) -> Object:
+def _row(columns: Columns, obj: Object, now: datetime, include: str, version: MetaVersion) -> Object:
     row: Object = {"cells": [column.cell(obj, now) for column in columns]}
     match include:
         case "Metadata":
-            row["object"] = partial(obj)
+            row["object"] = partial(obj, version)
         case "Object":
             row["object"] = obj
         case _:

@@ -16,12 +16,11 @@ from weakref import WeakSet
 import orjson
 
 from steelyard.kube import errors, objects
-from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.server import options as parameters
-from steelyard.kube.server import selection, tables
+from steelyard.kube.server import listoptions, selection, tables
 from steelyard.kube.server.call import Call
 from steelyard.kube.server.core import Core, raw, shown_all, unavailable, view
+from steelyard.kube.server.listoptions import ListOptions
 from steelyard.kube.server.reading import not_older_than
 from steelyard.kube.server.registry import Served
 from steelyard.kube.server.selection import Selection
@@ -34,6 +33,8 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 SWEEP_SECONDS: Final = 60.0
 _PRECISE_TIMEOUT: Final = 120
 """A shorter time-out gets a timer of its own; longer ones end at the next sweep."""
+_LAST_BOOKMARK: Final = 2
+"""Seconds before a time-out at which a watcher is told how far it has come."""
 _DEFAULT_TIMEOUT: Final = (1800, 3600)
 _PREFIXES: Final[dict[str, bytes]] = {
     type_: b'{"type":"%b","object":' % type_.encode() for type_ in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
@@ -121,30 +122,34 @@ class WatchStream:
     """
 
     __slots__ = (
-        "__weakref__", "_bookmarks", "_core", "_encode", "_from", "_initial", "_is_plain", "_selection", "_served",
-        "_subscription", "_timer", "_unconverted", "deadline",
+        "__weakref__", "_after", "_bookmarks", "_core", "_encode", "_failure", "_initial", "_is_plain", "_selection",
+        "_served", "_subscription", "_timer", "_unconverted", "deadline",
     )  # fmt: skip
 
     def __init__(self, core: Core, served: Served, call: Call) -> None:
-        options = call.options
+        options = listoptions.of_watch(call.options)
         self._core = core
         self._served = served
         self._selection: Selection = selection.of(call, served)
         self._encode = _encoder(core, served, call)
         self._is_plain = not self._selection and self._encode is None
-        self._bookmarks = parameters.flag(options, "allowWatchBookmarks")
+        self._bookmarks = options.bookmarks
+        self._failure: errors.ApiError | None = None
+        """Why there is nothing to watch; told within the stream, as everything that ends one."""
+        self._after = 0
+        """A revision that is yet to come: events up to it are not for this watcher."""
         self._initial: deque[WatchItem] = deque()
         self._unconverted: list[Record] = []
         """What the stream begins with, while a webhook has yet to convert it."""
         self._timer: asyncio.TimerHandle | None = None
-        self._from = 0
-        """Changes up to this revision are not shown: it is in the future when the stream begins."""
-        self._subscription = self._subscribe(call)
-        timeout = max(0, parameters.integer(options, "timeoutSeconds")) or random.uniform(*_DEFAULT_TIMEOUT)  # noqa: S311 no secret, spreads reconnects
+        self._subscription = self._subscribe(call, options)
+        timeout = max(0, options.timeout) or random.uniform(*_DEFAULT_TIMEOUT)  # noqa: S311 no secret, spreads reconnects
         loop = asyncio.get_running_loop()
         self.deadline = loop.time() + timeout
-        if timeout <= _PRECISE_TIMEOUT:
-            self._timer = loop.call_later(timeout, self.expire)
+        if timeout <= _LAST_BOOKMARK:
+            self._timer = loop.call_later(timeout, self.close)
+        elif timeout <= _PRECISE_TIMEOUT:
+            self._timer = loop.call_later(timeout - _LAST_BOOKMARK, self._end_soon)
         core.streams.add(self)
         _SWEEP.add(self)
 
@@ -152,6 +157,8 @@ class WatchStream:
         return self
 
     async def __anext__(self) -> WatchItem:
+        if self._failure is not None:
+            raise self._failure
         if self._unconverted:
             await self._convert_initial()
         if self._initial:
@@ -169,6 +176,8 @@ class WatchStream:
 
     async def batch(self) -> list[WatchItem]:
         """All events that are there, at least one; an empty list at the end."""
+        if self._failure is not None:
+            raise self._failure
         if self._unconverted:
             await self._convert_initial()
         if self._initial:
@@ -199,44 +208,36 @@ class WatchStream:
         self.bookmark()
         self.close()
 
+    def _end_soon(self) -> None:
+        self.bookmark()
+        self._timer = asyncio.get_running_loop().call_later(_LAST_BOOKMARK, self.close)
+
     def bookmark(self) -> None:
         if self._bookmarks:
             self._subscription.push(Change(self._core.store.revision, "", None, None))
 
-    def _subscribe(self, call: Call) -> Subscription:
-        options = call.options
+    def _subscribe(self, call: Call, options: ListOptions) -> Subscription:
         core, served = self._core, self._served
-        asked = options.get("resourceVersion", "")
-        revision = parameters.revision(asked)
-        send_initial = options.get("sendInitialEvents")
-        match = options.get("resourceVersionMatch", "")
-        if send_initial is not None and match != "NotOlderThan":
-            raise _invalid(
-                "resourceVersionMatch",
-                "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-            )
-        if match and send_initial is None:
-            raise _invalid(
-                "resourceVersionMatch",
-                "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-            )
-        wants_initial = parameters.flag(options, "sendInitialEvents") if send_initial is not None else not revision
+        revision = options.revision
+        wants_initial = not revision if options.send_initial is None else options.send_initial
         prefix = core.prefix(served.resource, call.namespace)
         store = core.store
-        if wants_initial:
-            not_older_than(core, revision)
-        self._from = revision
+        start = store.revision if wants_initial or not revision else revision
         try:
-            subscription = store.watch(prefix, store.revision if wants_initial or not revision else revision)
-        except StoreError as error:
-            raise _gone(error) from None
+            if wants_initial:
+                not_older_than(core, revision)
+            subscription = store.watch(prefix, min(start, store.revision))
+        except (StoreError, errors.ApiError) as error:
+            self._failure = _gone(error) if isinstance(error, StoreError) else error
+            return store.watch(prefix, store.revision)
+        self._after = start if start > store.revision else 0
         if wants_initial:
             records = store.scan(prefix)
             if served.conversion is None:
                 self._add_initial(records)
             else:
                 self._unconverted = records
-            if send_initial is not None and self._bookmarks:
+            if options.send_initial is not None and self._bookmarks:
                 self._initial.append(self._bookmark(store.revision, {INITIAL_EVENTS_END: "true"}))
         return subscription
 
@@ -268,10 +269,10 @@ class WatchStream:
         ]
 
     def _item(self, change: Change) -> WatchItem | None:
+        if change.revision <= self._after:
+            return None
         if not change.key:
             return self._bookmark(change.revision, None)
-        if change.revision <= self._from:
-            return None
         served, chosen, encode = self._served, self._selection, self._encode
         record, previous = change.record, change.previous
         if self._is_plain:
@@ -306,14 +307,28 @@ def _encoder(core: Core, served: Served, call: Call) -> Encode | None:
     if call.representation == "object":
         return None
     if call.representation == "metadata":
-        return lambda obj: orjson.dumps(tables.partial(obj))
+        return lambda obj: orjson.dumps(tables.partial(obj, call.meta_version))
+    return _tables(core, served, call)
+
+
+def _tables(core: Core, served: Served, call: Call) -> Encode:
     include = tables.include_option(call.options.get("includeObject", ""))
+    is_first = True
 
     def table(obj: Object) -> bytes:
+        nonlocal is_first
         metadata: Object = {"resourceVersion": objects.resource_version(obj)}
-        # A bookmark is no object, so it makes no row.
-        shown = [obj] if objects.name(obj) else []
-        return orjson.dumps(tables.render(served.columns, shown, metadata, now=core.now(), include=include))
+        rendered = tables.render(
+            served.columns,
+            [obj],
+            metadata,
+            now=core.now(),
+            include=include,
+            version=call.meta_version,
+            names_columns=is_first,
+        )
+        is_first = False
+        return orjson.dumps(rendered)
 
     return table
 
@@ -324,10 +339,6 @@ def _gone(error: StoreError) -> errors.ApiError:
     if isinstance(error, Lagging):
         return errors.Expired("the watch could not keep up with the changes: list again and watch from there")
     return unavailable(error)
-
-
-def _invalid(field: str, message: str) -> errors.Invalid:
-    return errors.invalid("meta.k8s.io", "ListOptions", "", [Cause(field, "FieldValueForbidden", message)])
 
 
 class _Sweep:

@@ -25,7 +25,7 @@ from steelyard.kube.server.authn import TokensAndCertificates
 from steelyard.kube.server.authz import Attributes
 from steelyard.kube.server.call import SYSTEM_MASTERS, Call, Reply, User
 from steelyard.kube.server.core import Core, unavailable
-from steelyard.kube.server.discovery import Document
+from steelyard.kube.server.documents import Document
 from steelyard.kube.server.registry import Served
 from steelyard.kube.store.errors import StoreError
 from steelyard.kube.store.record import Record
@@ -166,10 +166,10 @@ class Access:
         match path:
             case tokens.CONFIGURATION_PATH:
                 _check_accepted(accept, _JSON)
-                return Document(self.signer.configuration(self.address), _JSON, "")
+                return Document(self.signer.configuration(self.address), _JSON)
             case tokens.KEYS_PATH:
                 _check_accepted(accept, _JWKS)
-                return Document(self.signer.key_set(), _JWKS, "")
+                return Document(self.signer.key_set(), _JWKS)
             case _:
                 return None
 

@@ -1,0 +1,37 @@
+"""Answers as YAML in upstream's form: keys in order, text in double quotes only where it would mean something else."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import yaml
+
+_STRING: Final = "tag:yaml.org,2002:str"
+_LIKE_ANOTHER_TYPE: Final = re.compile(
+    r"(|~|null|Null|NULL|y|Y|n|N|yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF|true|True|TRUE|false|False|FALSE|<<"
+    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+    r"|[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?"
+    r"|[-+]?(0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+)"
+    r"|[-+]?(\.[0-9]+|[0-9][0-9_]*(\.[0-9]*)?)([eE][-+]?[0-9]+)?"
+    r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}([Tt ]+[0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(\.[0-9]*)?( *(Z|[-+][0-9:]+))?)?)\Z"
+)
+"""What a reader without the quotes takes for null, a boolean, a number or a time."""
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        """Parts that stand in several places are written out in each."""
+        return True
+
+
+def _text(_: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value else '"' if _LIKE_ANOTHER_TYPE.match(value) else None
+    return yaml.ScalarNode(_STRING, value, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def dump(value: Any) -> bytes:
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=True, allow_unicode=True).encode()
