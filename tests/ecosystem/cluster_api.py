@@ -25,7 +25,7 @@ import yaml
 from steelyard.api import registry
 from steelyard.kube import pki
 from steelyard.kube.objects import Object
-from tests.conformance import ours, upstream
+from tests.conformance import keys, ours, upstream
 from tests.ecosystem.outcome import Outcome
 from tests.harness import ROOT, built
 from tests.kubectl import Kubectl
@@ -84,7 +84,9 @@ def run(folder: Path, cache: Path, kubectl: str) -> Outcome:
 
 async def _run(folder: Path, kubectl: str) -> Outcome:
     program = built("cluster-api")[0]
-    async with ours.running(folder) as server:
+    shared = folder / "shared"
+    keys.write(shared)
+    async with ours.running(folder, shared) as server:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(json.dumps(_kubeconfig(server.url, server.tokens["admin"])))
         kube = Kubectl(kubectl, kubeconfig, folder / "cache")
