@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import builtin
 import clusterapi
+import columns
 import policy
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "steelyard"
@@ -45,7 +46,9 @@ def write(folder: Path, tables: dict[str, dict[str, Any]]) -> None:
 
 def main() -> None:
     write(SOURCE / "api" / "clusterapi", clusterapi.tables())
-    write(SOURCE / "kube" / "builtin", {**builtin.tables(), "policy.json": policy.table()})
+    tables = builtin.tables()
+    shown = columns.table(tables["kinds.json"]["kinds"])
+    write(SOURCE / "kube" / "builtin", {**tables, "columns.json": shown, "policy.json": policy.table()})
 
 
 if __name__ == "__main__":

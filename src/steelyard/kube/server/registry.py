@@ -63,7 +63,7 @@ class Served:
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: Mapping[str, Subresource] = field(default_factory=dict[str, Subresource])
     scale: Scale | None = None
-    columns: Columns = (columns.NAME, columns.AGE)
+    columns: Columns = ()
     fields: Mapping[str, jsonpath.Path] = field(default_factory=dict[str, jsonpath.Path])
     """What field selectors may name, besides the object's name and namespace."""
     strategy: Strategy = _PLAIN
