@@ -272,6 +272,24 @@ class TestPathsThatAreNoResources:
         verbose = await site.request("GET", "/healthz?verbose")
         assert verbose.body == b"[+]ping ok\nhealthz check passed\n"
 
+    @pytest.mark.parametrize(
+        ("path", "code", "body"),
+        [
+            ("/readyz?exclude=ping", 200, b"ok"),
+            ("/readyz?verbose&exclude=ping", 200, b"[+]ping excluded: ok\nreadyz check passed\n"),
+            (
+                "/livez?verbose&exclude=x",
+                200,
+                b'[+]ping ok\nwarn: some health checks cannot be excluded: no matches for "x"\nlivez check passed\n',
+            ),
+            ("/healthz/", 404, b"404 page not found\n"),
+            ("/readyz/ping/", 404, b"404 page not found\n"),
+        ],
+    )
+    async def test_checks_are_left_out_and_paths_are_exact(self, site: Site, path: str, code: int, body: bytes) -> None:
+        answer = await site.request("GET", path)
+        assert (answer.code, answer.body) == (code, body)
+
     async def test_health_names_what_failed(self) -> None:
         async with served(Backend(Reply(200)), checks={"store": lambda: "disk full"}) as site:
             answer = await site.request("GET", "/readyz")
