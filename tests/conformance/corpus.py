@@ -10,7 +10,10 @@
     - {do: POST $CM, padding: 9, raw: "$PADDING"}   # xxxxxxxxx
     - {do: GET $CM/a, until: {code: 404}}
     - {watch: w, path: $CM?watch=1}
-    - {drain: w, events: 2}
+    - {drain: w, events: 2}               # as many at least, and all that come until it is quiet
+
+A watch with bookmarks gets some by the clock, at a time that no sequence can know. One that is opened `without: timed
+bookmarks` leaves those out; the bookmark that ends the initial events stays.
 
 A step may compare a part of the answer where the whole cannot be the same (`pick`, `drop`: see picking.py), and headers
 besides (`see: [ETag]`); `save: {etag: "@ETag"}` keeps one.

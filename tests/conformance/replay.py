@@ -72,8 +72,9 @@ class Exchange:
 class Watch:
     """A watch that is read in the background; `events` grows."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, *, has_timed_bookmarks: bool = True) -> None:
         self._response = response
+        self._has_timed_bookmarks = has_timed_bookmarks
         self.events: list[Any] = []
         self._grown = asyncio.Event()
         self._task = asyncio.create_task(self._read())
@@ -81,8 +82,10 @@ class Watch:
     async def _read(self) -> None:
         try:
             while line := await self._response.content.readline():
-                self.events.append(orjson.loads(line))
-                self._grown.set()
+                event = orjson.loads(line)
+                if self._has_timed_bookmarks or not _is_timed_bookmark(event):
+                    self.events.append(event)
+                    self._grown.set()
         except (aiohttp.ClientError, ValueError, asyncio.CancelledError):
             return
 
@@ -108,6 +111,10 @@ class Watch:
         self._task.cancel()
         self._response.close()
         await asyncio.gather(self._task, return_exceptions=True)
+
+
+def _is_timed_bookmark(event: Any) -> bool:
+    return at(event, "type") == "BOOKMARK" and at(event, "object.metadata.annotations") is None
 
 
 def session() -> aiohttp.ClientSession:
@@ -205,7 +212,8 @@ class _Player:
         response = await self._http.get(self._server.url + path, headers=headers)
         if response.status != 200:
             return _cut(await _exchange(label, response), step)
-        self._watches[step["watch"]] = Watch(response)
+        is_timed = step.get("without") != "timed bookmarks"
+        self._watches[step["watch"]] = Watch(response, has_timed_bookmarks=is_timed)
         return Exchange(label, response.status, _media(response), response.headers.getall("Warning", []))
 
     async def _send(

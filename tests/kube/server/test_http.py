@@ -168,6 +168,28 @@ async def test_whatever_is_wrong_is_answered_with_a_status(
     assert status["message"]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        pytest.param("POST", "localsubjectaccessreviews", 404, id="asked in no namespace"),
+        pytest.param("GET", "localsubjectaccessreviews", 404, id="a list of all namespaces"),
+        pytest.param("PUT", "localsubjectaccessreviews", 404, id="no such method anywhere"),
+        pytest.param("GET", "namespaces/default/localsubjectaccessreviews", 405, id="a list where one can ask"),
+        pytest.param("GET", "namespaces/default/localsubjectaccessreviews/a", 404, id="an object of a namespace"),
+        pytest.param("GET", "subjectaccessreviews?watch=1", 405, id="a watch where one can ask"),
+        pytest.param("GET", "subjectaccessreviews/a", 404, id="an object"),
+        pytest.param("POST", "subjectaccessreviews/a", 404, id="a question with a name"),
+    ],
+)
+async def test_a_path_without_any_method_is_not_found(site: Site, method: str, path: str, code: int) -> None:
+    answer = await site.request(method, f"/apis/authorization.k8s.io/v1/{path}")
+    message = {
+        404: "the server could not find the requested resource",
+        405: "the server does not allow this method on the requested resource",
+    }
+    assert (answer.code, answer.json()["message"]) == (code, message[code])
+
+
 @pytest.mark.parametrize("path", ["/nothing/here", "/apis/none.io/v1/things", "/apis/none.io/v1"])
 async def test_where_nothing_is_served_the_answer_is_plain_text(site: Site, path: str) -> None:
     answer = await site.request("GET", path)

@@ -98,6 +98,16 @@ async def test_options_that_do_not_go_together_are_refused(bench: Bench, options
     assert refused.value.message == f'ListOptions.meta.k8s.io "" is invalid: {message}'
 
 
+async def test_a_revision_that_is_no_number_is_the_clients_mistake(bench: Bench) -> None:
+    expected = (
+        'invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": '
+        "invalid syntax"
+    )
+    with pytest.raises(errors.BadRequest) as refused:
+        await bench.watch(WIDGETS, resourceVersion="abc")
+    assert (refused.value.code, refused.value.message) == (400, expected)
+
+
 async def test_a_selected_object_comes_and_goes_with_its_labels(bench: Bench) -> None:
     stream = await bench.watch(WIDGETS, labelSelector="on=yes")
     await bench.create(WIDGETS, widget("a"))

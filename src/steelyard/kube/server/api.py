@@ -34,6 +34,8 @@ from steelyard.kube.store.store import Store
 
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _ACROSS_NAMESPACES: Final = frozenset({"list", "watch"})
+_OF_COLLECTIONS: Final = _ACROSS_NAMESPACES | {"create", "deletecollection"}
+_OF_OBJECTS: Final = frozenset({"get", "update", "patch", "delete"})
 _ON_NAMES: Final = frozenset({"update", "patch"})
 _SERVER: Final = User("system:apiserver", ("system:masters",))
 
@@ -104,7 +106,7 @@ class Api:
 
     async def _answer(self, served: Served, call: Call) -> Reply:
         try:
-            if call.verb == "get" and not call.subresource:
+            if call.verb == "get" and not call.subresource and "get" in served.verbs:
                 return await reading.get(self._core, served, call)
             reply = await self._dispatch(served, call)
         except StoreError as error:
@@ -135,7 +137,7 @@ class Api:
             if call.namespace or call.name:
                 raise _not_served(call)
             if served.resource.namespaced and call.verb not in _ACROSS_NAMESPACES:
-                raise _not_allowed(served, call.verb) if served.custom is None else _not_served(call)
+                raise _refused(served, call) if served.custom is None else _not_served(call)
         if not call.regular:
             self._check_irregular(served, call)
         return served
@@ -144,7 +146,7 @@ class Api:
         if served.custom is None:
             if call.subresource and call.subresource not in served.subresources:
                 raise _not_served(call)
-            raise _not_allowed(served, call.verb)
+            raise _refused(served, call)
         if not call.name and call.verb in _ON_NAMES:
             raise errors.BadRequest("name must be provided")
 
@@ -154,8 +156,6 @@ class Api:
             return await self._subresource(served, call)
         _check_verb(served, call)
         if served.is_review:
-            if bool(call.namespace) != served.resource.namespaced:
-                raise _not_served(call)
             return reviews.answer(served, call, self.access, core.timestamp())
         match verb:
             case "list":
@@ -226,7 +226,22 @@ class Api:
 
 def _check_verb(served: Served, call: Call) -> None:
     if call.verb not in served.verbs:
-        raise _not_allowed(served, call.verb)
+        raise _refused(served, call)
+
+
+def _refused(served: Served, call: Call) -> errors.ApiError:
+    """Where a built-in resource takes no method at all there is no such path: one cannot list reviews of all
+    namespaces, so nothing is there to create one at; ConfigMaps can be listed there, so the path exists.
+    """
+    if served.custom is not None or call.subresource:
+        return _not_allowed(served, call.verb)
+    if call.name:
+        methods = _OF_OBJECTS
+    elif served.resource.namespaced and not call.namespace:
+        methods = _ACROSS_NAMESPACES
+    else:
+        methods = _OF_COLLECTIONS
+    return _not_served(call) if methods.isdisjoint(served.verbs) else _not_allowed(served, call.verb)
 
 
 def _not_allowed(served: Served, verb: str) -> errors.MethodNotAllowed:
