@@ -34,6 +34,8 @@ RANDOM_SEQUENCES = 20
 SAMPLES = 1
 """The seed of the objects of other people's definitions, unless one is given: the same each time, so that it can be
 recorded."""
+REPLAYED_AT_MOST = 12
+"""As many sequences that differ are played a second time, on fresh servers; with more, it is no accident."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,31 @@ async def run(sequences: Many[Sequence], definitions: Many[Definition], seed: in
         return [*outcomes, *await sharedcrds.outcomes(http, theirs, mine, definitions, seed)]
 
 
+def settled(sequences: Many[Sequence], definitions: Many[Definition], seed: int) -> list[Outcome]:
+    """What differs is played again, on servers that have seen nothing else: upstream's answers hang on its own timing
+    here and there (bookmarks, seconds, informers that lag). What differs once and then no more passes, and is told."""
+    first = _played(sequences, definitions, seed)
+    differing = {each.sequence.name for each in first if not each.passed}
+    if not differing or len(differing) > REPLAYED_AT_MOST:
+        return first
+    again = _played(
+        [each for each in sequences if each.name in differing],
+        [each for each in definitions if each.name in differing],
+        seed,
+    )
+    second = {(each.sequence.bullet, each.sequence.name): each for each in again}
+    for outcome in first:
+        if not outcome.passed and second[outcome.sequence.bullet, outcome.sequence.name].passed:
+            print(f"\nDIFFERED ONCE, NOT AGAIN {outcome.sequence.bullet}: {outcome.sequence.name}")
+            print(outcome.differences[0])
+    return [second.get((each.sequence.bullet, each.sequence.name), each) for each in first]
+
+
+def _played(sequences: Many[Sequence], definitions: Many[Definition], seed: int) -> list[Outcome]:
+    with tempfile.TemporaryDirectory(prefix="conformance-", ignore_cleanup_errors=True) as folder:
+        return asyncio.run(run(sequences, definitions, seed, Path(folder)))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make conformance", description="Compare our API server with upstream's.")
     parser.add_argument("bullets", nargs="*", help="which parts of the corpus; all by default")
@@ -100,8 +127,7 @@ def main() -> int:
     definitions = [each for each in shared.load() if sharedcrds.BULLET in wanted and given.only in each.name]
     objects_seed = given.seed if given.seed is not None else SAMPLES
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="conformance-", ignore_cleanup_errors=True) as folder:
-        outcomes = asyncio.run(run(sequences, definitions, objects_seed, Path(folder)))
+    outcomes = settled(sequences, definitions, objects_seed)
     for outcome in outcomes:
         if not outcome.passed:
             print(f"\nDIFFERS {outcome.sequence.bullet}: {outcome.sequence.name} ({outcome.sequence.source})")

@@ -10,8 +10,11 @@ from typing import Final
 
 from tests.conformance import randomised
 from tests.conformance.compare import Outcome
+from tests.harness import ROOT
 
 RECORD: Final = Path(__file__).parent / "record.json"
+DOCUMENT: Final = ROOT / "docs" / "conformance.md"
+_BEGIN, _END = "<!-- rates -->\n", "<!-- end of rates -->\n"
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,21 @@ def fallen(rates: Mapping[str, Rate], before: Mapping[str, float], wanted: Colle
 
 
 def record(rates: Mapping[str, Rate]) -> None:
-    """Bullets that did not run keep what was recorded; random sequences are others each time, so they are not."""
+    """Bullets that did not run keep what was recorded; random sequences are others each time, so they are not.
+
+    The table in the documentation is made again with it."""
     rates = {bullet: rate for bullet, rate in rates.items() if bullet != randomised.BULLET}
-    kept: dict[str, object] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    kept |= {name: {"rate": each.value, "passed": each.passed, "sequences": each.total} for name, each in rates.items()}
+    kept: dict[str, dict[str, float]] = json.loads(RECORD.read_text()) if RECORD.exists() else {}
+    kept |= {
+        name: {"rate": each.value, "passed": each.passed, "sequences": each.total, "invalid": each.invalid}
+        for name, each in rates.items()
+    }
     RECORD.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
+    head, _, rest = DOCUMENT.read_text().partition(_BEGIN)
+    _, _, tail = rest.partition(_END)
+    lines = ["| Subject | Pass | Of | Invalid |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| {name} | {each['passed']} | {each['sequences']} | {each['invalid']} |"
+        for name, each in sorted(kept.items())
+    ]
+    DOCUMENT.write_text(f"{head}{_BEGIN}\n" + "\n".join(lines) + f"\n\n{_END}{tail}")
