@@ -167,8 +167,14 @@ class _Player:
             return Exchange("pause")
         exchange = await self._until(step) if "until" in step else await self._once(step)
         for name, path in cast("dict[str, str]", step.get("save") or {}).items():
-            self._variables[name] = exchange.headers[path[1:]] if path[0] == "@" else str(at(exchange.body, path))
-        return _cut(exchange, step)
+            self._variables[name] = (
+                exchange.headers[path[1:].title()] if path[0] == "@" else str(at(exchange.body, path))
+            )
+        return _cut(exchange, self._filled_cut(step))
+
+    def _filled_cut(self, step: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The places that the step names may hold variables: `$NS` is in the names of a custom kind's schemas."""
+        return {**step, **{key: corpus.filled(step[key], self._variables) for key in ("pick", "drop") if key in step}}
 
     async def _once(self, step: Mapping[str, Any]) -> Exchange:
         method, _, path = str(step["do"]).partition(" ")
@@ -263,7 +269,8 @@ async def _exchange(label: str, response: aiohttp.ClientResponse) -> Exchange:
     except orjson.JSONDecodeError:
         body = raw.decode("utf-8", "replace")
     warnings = response.headers.getall("Warning", [])
-    return Exchange(label, response.status, _media(response), warnings, body, dict(response.headers))
+    headers = {name.title(): value for name, value in response.headers.items()}
+    return Exchange(label, response.status, _media(response), warnings, body, headers)
 
 
 def _cut(exchange: Exchange, step: Mapping[str, Any]) -> Exchange:
@@ -273,8 +280,7 @@ def _cut(exchange: Exchange, step: Mapping[str, Any]) -> Exchange:
         body = picking.drop(body, step["drop"])
     if "pick" in step:
         body = picking.pick(body, step["pick"])
-    seen = {name.title(): value for name, value in exchange.headers.items()}
-    headers = {name: seen.get(name, "") for name in cast("list[str]", step.get("see") or [])}
+    headers = {name: exchange.headers.get(name.title(), "") for name in cast("list[str]", step.get("see") or [])}
     return dataclasses.replace(exchange, body=body, headers=headers, is_picked="pick" in step)
 
 

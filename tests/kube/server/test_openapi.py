@@ -5,15 +5,16 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import orjson
 import pytest
 
-from steelyard.kube import errors, objects
+from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.server import crds, openapi
+from steelyard.kube.server import openapi_components as components
 from steelyard.kube.server.discovery import Discovery
 from steelyard.kube.server.openapi import OpenApi
 from steelyard.kube.server.registry import Registry, Served
@@ -77,8 +78,14 @@ def registry() -> Registry:
 def read(documents: OpenApi, path: str) -> Object:
     document = documents.document(path, "application/json")
     assert document is not None
-    assert document.content_type == "application/json"
+    assert document.code == 200
     return cast(Object, orjson.loads(document.body))
+
+
+def code(documents: OpenApi, path: str, accept: str = "") -> int:
+    document = documents.document(path, accept)
+    assert document is not None
+    return document.code
 
 
 def component(document: Object, name: str) -> Object:
@@ -124,9 +131,9 @@ def test_a_hash_changes_with_the_definition_and_only_then(registry: Registry) ->
 
 def test_a_definition_that_goes_takes_its_document_along(registry: Registry) -> None:
     documents = OpenApi(registry)
-    assert documents.document("/openapi/v3/apis/shop.example.com/v1", "") is not None
+    assert code(documents, "/openapi/v3/apis/shop.example.com/v1") == 200
     registry.serve("widgets.shop.example.com", ())
-    assert documents.document("/openapi/v3/apis/shop.example.com/v1", "") is None
+    assert code(documents, "/openapi/v3/apis/shop.example.com/v1") == 404
     assert "apis/shop.example.com/v1" not in read(documents, "/openapi/v3")["paths"]
 
 
@@ -141,7 +148,7 @@ def test_a_custom_kind_is_published_as_its_definition_says(registry: Registry) -
     assert widget["description"] == "Something to sell."
     assert widget["properties"]["spec"] == SCHEMA["properties"]["spec"]
     assert widget["properties"]["apiVersion"] == {"type": "string"}
-    assert widget["properties"]["metadata"]["$ref"].endswith("meta.v1.ObjectMeta")
+    assert widget["properties"]["metadata"]["allOf"][0]["$ref"].endswith("meta.v1.ObjectMeta")
 
 
 def test_a_built_in_kind_carries_what_merging_needs() -> None:
@@ -186,7 +193,8 @@ def test_subresources_have_paths_of_their_own(registry: Registry) -> None:
     paths = read(OpenApi(registry), "/openapi/v3/apis/shop.example.com/v1")["paths"]
     item = "/apis/shop.example.com/v1/namespaces/{namespace}/widgets/{name}"
     scale = paths[f"{item}/scale"]["get"]
-    assert scale["x-kubernetes-group-version-kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    assert scale["x-kubernetes-group-version-kind"] == {"group": WIDGETS.group, "version": "v1", "kind": "Widget"}
+    assert scale["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].endswith("autoscaling.v1.Scale")
     assert paths[f"{item}/status"]["put"]["x-kubernetes-action"] == "put"
     identifiers = [
         operation["operationId"]
@@ -197,10 +205,81 @@ def test_subresources_have_paths_of_their_own(registry: Registry) -> None:
     assert len(identifiers) == len(set(identifiers))
 
 
-def test_the_documents_of_version_3_are_json_alone(registry: Registry) -> None:
-    for path in ("/openapi/v3", "/openapi/v3/api/v1"):
-        with pytest.raises(errors.NotAcceptable):
-            OpenApi(registry).document(path, "application/com.github.proto-openapi.spec.v3@v1.0+protobuf")
+@pytest.mark.parametrize(
+    ("path", "accept", "expected"),
+    [
+        pytest.param("/openapi/v3", "text/html", 200, id="the index is for everybody"),
+        pytest.param("/openapi/v3/api/v1", "application/*", 200, id="any of a type"),
+        pytest.param("/openapi/v3/api/v1", "*/*", 200, id="anything"),
+        pytest.param("/openapi/v3/api/v1", "text/html, application/json;q=0.1", 200, id="the second choice"),
+        pytest.param("/openapi/v3/api/v1", "application/yaml", 406, id="YAML"),
+        pytest.param("/openapi/v3/api/v9", "", 404, id="no such version"),
+        pytest.param("/openapi/v3/api/v9", "text/html", 404, id="in any form"),
+        pytest.param("/openapi/v3/", "", 404, id="a slash too many"),
+        pytest.param("/openapi/v2", "text/html", 406, id="version 2 as a page"),
+    ],
+)
+def test_a_document_is_there_in_a_form_that_is_accepted(
+    registry: Registry, path: str, accept: str, expected: int
+) -> None:
+    assert code(OpenApi(registry), path, accept) == expected
+
+
+def test_a_document_is_found_by_the_hash_in_the_index(registry: Registry) -> None:
+    documents = OpenApi(registry)
+    for key, listed in read(documents, "/openapi/v3")["paths"].items():
+        document = documents.document(f"/openapi/v3/{key}", "")
+        assert document is not None
+        assert document.hashed
+        assert listed["serverRelativeURL"] == f"/openapi/v3/{key}?hash={document.etag}"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name", "codes", "parameters"),
+    [
+        ("delete", "/widgets", "deleteShopExampleComV1CollectionNamespacedWidget", ["200", "401"], 10),
+        ("post", "/widgets", "createShopExampleComV1NamespacedWidget", ["200", "201", "202", "401"], 3),
+        ("get", "/widgets/{name}", "readShopExampleComV1NamespacedWidget", ["200", "401"], 1),
+        ("put", "/widgets/{name}", "replaceShopExampleComV1NamespacedWidget", ["200", "201", "401"], 3),
+        ("delete", "/widgets/{name}", "deleteShopExampleComV1NamespacedWidget", ["200", "202", "401"], 5),
+    ],
+)
+def test_an_operation_names_its_answers_and_parameters(
+    registry: Registry, method: str, path: str, name: str, codes: list[str], parameters: int
+) -> None:
+    paths = read(OpenApi(registry), "/openapi/v3/apis/shop.example.com/v1")["paths"]
+    operation = paths[f"/apis/shop.example.com/v1/namespaces/{{namespace}}{path}"][method]
+    assert operation["operationId"] == name
+    assert operation["tags"] == ["shopExampleCom_v1"]
+    assert sorted(operation["responses"]) == codes
+    assert len(operation["parameters"]) == parameters
+
+
+def test_parameters_of_all_operations_are_the_paths(registry: Registry) -> None:
+    everywhere = read(OpenApi(registry), "/openapi/v3/apis/shop.example.com/v1")["paths"][
+        "/apis/shop.example.com/v1/widgets"
+    ]
+    assert "parameters" not in everywhere["get"]
+    assert {"watch", "limit", "pretty"} <= {each["name"] for each in everywhere["parameters"]}
+
+
+_EITHER: Final = [{"type": "integer"}, {"type": "string"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [
+        pytest.param({}, {"anyOf": _EITHER}, id="nothing said"),
+        pytest.param({"anyOf": _EITHER}, {}, id="said"),
+        pytest.param({"allOf": [{"anyOf": _EITHER}, {"pattern": "a"}]}, {}, id="said among others"),
+        pytest.param({"anyOf": [{"minimum": 1}]}, {"allOf": [{"anyOf": _EITHER}]}, id="something else said"),
+    ],
+)
+def test_a_number_or_text_names_both_types(given: Object, added: Object) -> None:
+    ratio: Object = {"x-kubernetes-int-or-string": True, **given}
+    published = components.custom(WIDGETS, {"type": "object", "properties": {"ratio": ratio}}, [".spec.size"])
+    assert published["properties"]["ratio"] == {**ratio, **added}
+    assert published["x-kubernetes-selectable-fields"] == [{"fieldPath": "spec.size"}]
 
 
 def test_an_embedded_object_has_the_fields_of_every_object() -> None:
@@ -225,7 +304,7 @@ def test_an_embedded_object_has_the_fields_of_every_object() -> None:
 
 def test_other_paths_are_not_documents(registry: Registry) -> None:
     documents = OpenApi(registry)
-    for path in ("/openapi", "/openapi/v4", "/openapi/v3/apis/apps/v9", "/apis"):
+    for path in ("/openapi", "/openapi/v4", "/openapi/v2/", "/apis"):
         assert documents.document(path, "") is None
 
 

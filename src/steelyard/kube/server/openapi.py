@@ -13,17 +13,16 @@ from encoded parts, one per group and version, so that a new definition costs on
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import orjson
 
 import steelyard
-from steelyard.kube import errors
 from steelyard.kube.builtin import tables, types
 from steelyard.kube.objects import Object
-from steelyard.kube.server import negotiation, openapi_v2
+from steelyard.kube.resources import Resource
+from steelyard.kube.server import documents, negotiation, openapi_v2
 from steelyard.kube.server import openapi_components as components
 from steelyard.kube.server import openapi_paths as paths
 from steelyard.kube.server.documents import JSON, Document
@@ -35,7 +34,7 @@ _V2: Final = "/openapi/v2"
 _META_ROOTS: Final = tuple(f"{types.META}.{name}" for name in ("DeleteOptions", "Status", "ListMeta", "ObjectMeta"))
 PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 Form: TypeAlias = Literal["json", "protobuf"]
-_JSON_FORMS: Final[dict[str, Form]] = {JSON: "json", "application/*": "json", "*/*": "json"}
+_JSON_FORMS: Final[dict[str, Form]] = {JSON: "json", "application/*": "json", "*/json": "json", "*/*": "json"}
 _V2_FORMS: Final[dict[str, Form]] = {
     **_JSON_FORMS,
     PROTOBUF: "protobuf",
@@ -49,6 +48,9 @@ _V2_HEAD: Final[Object] = {
     },
     "security": [{"BearerToken": []}],
 }
+_CUSTOM_INFO: Final = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
+_NOT_FOUND: Final = Document(b"", "", code=404)
+_NOT_ACCEPTABLE: Final = Document(b"", "", code=406)
 _Encoded: TypeAlias = dict[str, bytes]
 
 
@@ -63,13 +65,12 @@ class OpenApi:
         self._index: Document | None = None
 
     def document(self, path: str, accept: str) -> Document | None:
-        """None where there is no such document; NotAcceptable for a client that takes none of its forms."""
-        path = path.rstrip("/")
-        if path != _V2 and path != _V3 and not path.startswith(f"{_V3}/"):
-            return None
-        form = _form(accept, _V2_FORMS if path == _V2 else _JSON_FORMS)
+        """None where no document can be; one without content where there is none now, or none that the client takes."""
         if path == _V2:
-            return version_2(tuple(sorted(self._registry.custom(), key=_place)), form)
+            form = _form(accept, _V2_FORMS)
+            return version_2(tuple(sorted(self._registry.custom(), key=_place)), form) if form else _NOT_ACCEPTABLE
+        if path != _V3 and not path.startswith(f"{_V3}/"):
+            return None
         if self._revision != self._registry.revision:
             self._index = None
             self._revision = self._registry.revision
@@ -77,7 +78,9 @@ class OpenApi:
             self._index = self._index or _index(_group_versions(self._registry.all()))
             return self._index
         served = _group_versions(self._registry.all()).get(path.removeprefix(f"{_V3}/"))
-        return group_version(served) if served else None
+        if served is None:
+            return _NOT_FOUND
+        return group_version(served) if _form(accept, _JSON_FORMS) else _NOT_ACCEPTABLE
 
 
 def _place(served: Served) -> tuple[str, str, str]:
@@ -85,18 +88,10 @@ def _place(served: Served) -> tuple[str, str, str]:
     return (resource.group, resource.version, resource.plural)
 
 
-def _form(accept: str, forms: Mapping[str, Form]) -> Form:
+def _form(accept: str, forms: Mapping[str, Form]) -> Form | None:
     """The first of the client's wishes, by weight and then as listed, that can be met."""
-    wishes = negotiation.by_weight(accept)
-    for media_type, _ in wishes:
-        if media_type in forms:
-            return forms[media_type]
-    if not accept.strip():
-        return "json"
-    offered = ", ".join(media_type for media_type in forms if "*" not in media_type)
-    raise errors.NotAcceptable(
-        f"only the following media types are accepted: {offered}, but the request accepts {accept}"
-    )
+    wishes = negotiation.by_weight(accept or "*/*")
+    return next((forms[media_type] for media_type, _ in wishes if media_type in forms), None)
 
 
 def _group_versions(resources: Iterable[Served]) -> dict[str, tuple[Served, ...]]:
@@ -104,9 +99,12 @@ def _group_versions(resources: Iterable[Served]) -> dict[str, tuple[Served, ...]
     found: dict[str, list[Served]] = {}
     for served in resources:
         resource = served.resource
-        key = f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
-        found.setdefault(key, []).append(served)
+        found.setdefault(_key(resource), []).append(served)
     return {key: tuple(found[key]) for key in sorted(found)}
+
+
+def _key(resource: Resource) -> str:
+    return f"apis/{resource.api_version}" if resource.group else f"api/{resource.version}"
 
 
 def _index(group_versions: dict[str, tuple[Served, ...]]) -> Document:
@@ -115,12 +113,13 @@ def _index(group_versions: dict[str, tuple[Served, ...]]) -> Document:
         is_custom = any(each.custom is not None for each in served)
         digest = group_version(served).etag if is_custom else _builtin_digest(key)
         listed[key] = {"serverRelativeURL": f"{_V3}/{key}?hash={digest}"}
-    return _encoded({"paths": listed})
+    # Without an ETag, and not called JSON: so kube-apiserver's aggregator serves it, whatever the client accepts.
+    return Document(orjson.dumps({"paths": listed}), "text/plain; charset=utf-8")
 
 
 def _builtin_digest(key: str) -> str:
     """Of what the document will be made from: the tables, and the code of this release."""
-    return hashlib.sha256(f"{key} {types.digest()} {steelyard.__version__}".encode()).hexdigest().upper()
+    return documents.digest(f"{key} {types.digest()} {steelyard.__version__}".encode())
 
 
 @functools.lru_cache(maxsize=512)
@@ -128,22 +127,24 @@ def group_version(served: tuple[Served, ...]) -> Document:
     """The document of these resources, which are those of one group and version."""
     schemas, operations = _content(served)
     resource = served[0].resource
-    for name in ("DeleteOptions", "Status"):
-        kinds = [("", "v1"), *([(resource.group, resource.version)] if resource.group else [])]
+    own = [(resource.group, resource.version)] if resource.group else []
+    for name, kinds in (("DeleteOptions", [("", "v1"), *own]), ("Status", [("", "v1")])):
         component = components.builtin_name(f"{types.META}.{name}")
         listed = [{"group": group, "version": version, "kind": name} for group, version in kinds]
         schemas[component] = {**schemas[component], components.GVK: listed}
-    return _encoded(
+    is_custom = any(each.custom is not None for each in served)
+    body = orjson.dumps(
         {
             "openapi": "3.0.0",
-            "info": {"title": "Kubernetes", "version": "unversioned"},
+            "info": _CUSTOM_INFO if is_custom else _V2_HEAD["info"],
             "paths": dict(sorted(operations.items())),
             "components": {
                 "schemas": dict(sorted(schemas.items())),
-                "securitySchemes": {"BearerToken": {"type": "apiKey", "name": "authorization", "in": "header"}},
+                **({} if is_custom else {"securitySchemes": _V2_HEAD["securityDefinitions"]}),
             },
         }
     )
+    return Document(body, JSON, documents.digest(body) if is_custom else _builtin_digest(_key(resource)), hashed=True)
 
 
 def _content(served: Iterable[Served]) -> tuple[dict[str, Object], dict[str, Object]]:
@@ -156,7 +157,7 @@ def _content(served: Iterable[Served]) -> tuple[dict[str, Object], dict[str, Obj
         list_kind = each.list_kind or f"{resource.kind}List"
         if each.custom is not None:
             name, list_name = components.custom_name(resource), components.custom_name(resource, list_kind)
-            schemas[name] = components.custom(resource, each.custom.openapi)
+            schemas[name] = components.custom(resource, each.custom.openapi, each.custom.selectable_fields)
         else:
             kind = tables.type_name(resource.group, resource.version, resource.kind)
             assert kind is not None, resource
@@ -165,7 +166,8 @@ def _content(served: Iterable[Served]) -> tuple[dict[str, Object], dict[str, Obj
             roots.add(kind)
             schemas[name] = {**components.builtin(kind), components.GVK: [components.gvk(resource)]}
         if "list" in each.verbs:
-            schemas[list_name] = components.list_of(resource, list_kind, name)
+            selectable = each.custom.selectable_fields if each.custom is not None else ()
+            schemas[list_name] = components.list_of(resource, list_kind, name, selectable)
         for inner in each.subresources.values():
             if (inner.group, inner.version, inner.kind) != (resource.group, resource.version, resource.kind):
                 roots.add(paths.subresource_type(inner))
@@ -197,13 +199,12 @@ def version_2(custom: tuple[Served, ...], form: Form) -> Document:
         return _document(
             openapi_proto.document(_V2_HEAD, list(operations.values()), list(definitions.values())), PROTOBUF
         )
-    return _encoded(
-        {
-            **_V2_HEAD,
-            "paths": {path: orjson.Fragment(encoded) for path, encoded in operations.items()},
-            "definitions": {name: orjson.Fragment(encoded) for name, encoded in definitions.items()},
-        }
-    )
+    content = {
+        **_V2_HEAD,
+        "paths": {path: orjson.Fragment(encoded) for path, encoded in operations.items()},
+        "definitions": {name: orjson.Fragment(encoded) for name, encoded in definitions.items()},
+    }
+    return _document(orjson.dumps(content), JSON)
 
 
 @functools.cache
@@ -239,9 +240,5 @@ def _encoded_part(
     )
 
 
-def _encoded(body: Any) -> Document:
-    return _document(orjson.dumps(body), JSON)
-
-
 def _document(body: bytes, media_type: str) -> Document:
-    return Document(body, media_type, hashlib.sha256(body).hexdigest().upper())
+    return Document(body, media_type, documents.digest(body))

@@ -113,7 +113,7 @@ def _field(field: types.Field) -> Object:
         return {"type": "object", "additionalProperties": base, **said}
     if field.enum:
         said["enum"] = list(field.enum)
-    if "$ref" in base and said:
+    if "$ref" in base:
         return {"allOf": [base], **said}
     return {**base, **said}
 
@@ -133,24 +133,39 @@ def builtin_closure(roots: Iterable[str]) -> Iterator[tuple[str, Object]]:
             pending.extend(field.base for field in types.get(name).all_fields().values())
 
 
-def list_of(resource: Resource, list_kind: str, item: str) -> Object:
+def list_of(resource: Resource, list_kind: str, item: str, selectable: Iterable[str] = ()) -> Object:
     return {
         "type": "object",
         "properties": {
             "apiVersion": {"type": "string"},
             "items": {"type": "array", "items": reference(item)},
             "kind": {"type": "string"},
-            "metadata": reference(builtin_name(types.LIST_META)),
+            "metadata": {"allOf": [reference(builtin_name(types.LIST_META))]},
         },
         "required": ["items"],
         GVK: [gvk(resource, list_kind)],
+        **_selectable(selectable),
     }
 
 
-def custom(resource: Resource, schema: Object) -> Object:
-    """The component of a custom resource: its definition's schema, with the fields that every object has."""
-    own: Object = {name: _embedded(each) for name, each in objects.mapping(schema.get("properties")).items()}
-    return {**schema, "type": "object", "properties": _with_identity(own), GVK: [gvk(resource)]}
+def custom(resource: Resource, schema: Object, selectable: Iterable[str] = ()) -> Object:
+    """The component of a custom resource: its definition's schema, with the fields that every object has.
+
+    `selectable` are the JSON paths of the fields that selectors may name.
+    """
+    own: Object = {name: _published(each) for name, each in objects.mapping(schema.get("properties")).items()}
+    return {
+        **schema,
+        "type": "object",
+        "properties": _with_identity(own),
+        GVK: [gvk(resource)],
+        **_selectable(selectable),
+    }
+
+
+def _selectable(paths: Iterable[str]) -> Object:
+    listed = [{"fieldPath": path.removeprefix(".")} for path in paths]
+    return {"x-kubernetes-selectable-fields": listed} if listed else {}
 
 
 def _with_identity(properties: Object) -> Object:
@@ -159,25 +174,39 @@ def _with_identity(properties: Object) -> Object:
         identified[name] = {"type": "string", **objects.mapping(properties.get(name))}
     metadata = reference(builtin_name(types.OBJECT_META))
     described = objects.at(properties, "metadata", "description")
-    identified["metadata"] = {"allOf": [metadata], "description": described} if described else metadata
+    identified["metadata"] = {"allOf": [metadata], **({"description": described} if described else {})}
     return dict(sorted(identified.items()))
 
 
-def _embedded(schema: Any) -> Any:
-    """The schema with the fields of every object wherever it says that a whole object stands. Itself if nowhere."""
+def _published(schema: Any) -> Any:
+    """The schema with what its extensions imply: the fields of every object wherever a whole object stands, and both
+    types wherever there is a number or a text. Itself if they imply nothing.
+    """
     if not isinstance(schema, dict):
         return schema
     given = cast(Object, schema)
     changed: Object = {}
     for keyword in ("items", "additionalProperties"):
-        if keyword in given and (inner := _embedded(given[keyword])) is not given[keyword]:
+        if keyword in given and (inner := _published(given[keyword])) is not given[keyword]:
             changed[keyword] = inner
     properties = objects.mapping(given.get("properties"))
-    inside = {name: _embedded(inner) for name, inner in properties.items()}
+    inside = {name: _published(inner) for name, inner in properties.items()}
     if any(inside[name] is not inner for name, inner in properties.items()):
         changed["properties"] = inside
     if given.get("x-kubernetes-embedded-resource") is True:
         changed["properties"] = _with_identity(inside)
         required = objects.sequence(given.get("required"))
         changed["required"] = [*required, *(name for name in ("kind", "apiVersion") if name not in required)]
+    if given.get("x-kubernetes-int-or-string") is True:
+        changed |= _number_or_text(given)
     return {**given, **changed} if changed else given
+
+
+def _number_or_text(schema: Object) -> Object:
+    """What must be added for the schema to name both types; it may do so itself."""
+    either = [{"type": "integer"}, {"type": "string"}]
+    every = objects.sequence(schema.get("allOf"))
+    if not schema.get("anyOf"):
+        is_said = bool(every) and objects.mapping(every[0]).get("anyOf") == either
+        return {} if is_said else {"anyOf": either}
+    return {} if schema["anyOf"] == either else {"allOf": [{"anyOf": either}, *every]}

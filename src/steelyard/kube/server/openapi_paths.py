@@ -5,15 +5,23 @@ kubectl reads from here whether the server validates fields and supports dry run
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Iterable
+from typing import Final, cast
 
 from steelyard.kube.builtin import tables, types
 from steelyard.kube.objects import Object
 from steelyard.kube.server import openapi_components as components
 from steelyard.kube.server.registry import Served, Subresource
 
-_PATCHES: Final = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
-_STRATEGIC: Final = "application/strategic-merge-patch+json"
+_PATCHES: Final = (
+    "application/json-patch+json",
+    "application/merge-patch+json",
+    "application/strategic-merge-patch+json",
+    "application/apply-patch+yaml",
+)
+_CUSTOM_PATCHES: Final = tuple(each for each in _PATCHES if "strategic" not in each)
+_IDS: Final = {"get": "read", "update": "replace"}
 
 
 def _query(name: str, kind: str = "string") -> Object:
@@ -37,22 +45,31 @@ _LIST: Final = [
     _query("watch", "boolean"),
 ]
 _WRITE: Final = [_query("dryRun"), _query("fieldManager"), _query("fieldValidation")]
-_PATCH: Final = [*_WRITE, _query("force", "boolean")]
 _DELETE: Final = [
     _query("dryRun"),
     _query("gracePeriodSeconds", "integer"),
+    _query("ignoreStoreReadErrorWithClusterBreakingPotential", "boolean"),
     _query("orphanDependents", "boolean"),
     _query("propagationPolicy"),
 ]
+_ONLY_OF_WATCHES: Final = ("allowWatchBookmarks", "watch")
+
+
+def _by_name(parameters: Iterable[Object]) -> list[Object]:
+    return sorted(parameters, key=lambda parameter: parameter["name"])
+
+
 _PARAMETERS: Final[dict[str, list[Object]]] = {
     "list": _LIST,
     "get": [],
     "create": _WRITE,
     "update": _WRITE,
-    "patch": _PATCH,
+    "patch": [*_WRITE, _query("force", "boolean")],
     "delete": _DELETE,
-    "deletecollection": [*_DELETE, *_LIST],
+    "deletecollection": _by_name([*_DELETE, *(each for each in _LIST if each["name"] not in _ONLY_OF_WATCHES)]),
 }
+_CUSTOM_PARAMETERS: Final = {**_PARAMETERS, "get": [_query("resourceVersion")], "deletecollection": _LIST}
+"""What kube-apiserver says of custom resources is written by other code, and differs in places."""
 _METHODS: Final = {
     "list": "get",
     "get": "get",
@@ -63,7 +80,17 @@ _METHODS: Final = {
     "deletecollection": "delete",
 }
 _ACTIONS: Final = {"create": "post", "update": "put"}
-_IDS: Final = {"get": "read", "update": "replace", "deletecollection": "deleteCollection"}
+_CODES: Final = {"create": ("200", "201", "202"), "update": ("200", "201"), "delete": ("200", "202")}
+_MEANINGS: Final = {"200": "OK", "201": "Created", "202": "Accepted"}
+_FORMS: Final = ("application/json", "application/vnd.kubernetes.protobuf", "application/yaml")
+_LIST_FORMS: Final = (
+    "application/json",
+    "application/json;stream=watch",
+    "application/vnd.kubernetes.protobuf",
+    "application/vnd.kubernetes.protobuf;stream=watch",
+    "application/yaml",
+)
+_CUSTOM_FORMS: Final = ("application/json", "application/yaml")
 
 
 def of_resource(served: Served, component: str, list_component: str) -> dict[str, Object]:
@@ -83,10 +110,10 @@ def of_resource(served: Served, component: str, list_component: str) -> dict[str
             if verb in served.verbs
         }
         if operations:
-            made[path] = {**operations, "parameters": _path_parameters(path)}
+            made[path] = _path_item(path, operations)
     if everywhere != collection and "list" in served.verbs:
         listing = _operation(served, "list", component, list_component, suffix="ForAllNamespaces")
-        made[everywhere] = {"get": listing}
+        made[everywhere] = _path_item(everywhere, {"get": listing})
     for inner in served.subresources.values():
         made[f"{item}/{inner.name}"] = _subresource(served, inner, component, f"{item}/{inner.name}")
     return made
@@ -96,12 +123,12 @@ def _subresource(served: Served, inner: Subresource, component: str, path: str) 
     own = (inner.group, inner.version, inner.kind)
     is_whole = own == (served.resource.group, served.resource.version, served.resource.kind)
     body = component if is_whole else subresource_component(inner)
-    operations: Object = {
+    operations = {
         _METHODS[verb]: _operation(served, verb, body, body, subresource=inner)
         for verb in inner.verbs
         if verb in _METHODS
     }
-    return {**operations, "parameters": _path_parameters(path)}
+    return _path_item(path, operations)
 
 
 def subresource_type(inner: Subresource) -> str:
@@ -116,8 +143,18 @@ def subresource_component(inner: Subresource) -> str:
     return components.builtin_name(subresource_type(inner))
 
 
-def _path_parameters(path: str) -> list[Object]:
-    return [*(_in_path(name) for name in ("name", "namespace") if f"{{{name}}}" in path), _query("pretty")]
+def _path_item(path: str, operations: dict[str, Object]) -> Object:
+    """The operations of a path. A parameter that all of them understand is the path's."""
+    in_path = [_in_path(name) for name in ("name", "namespace") if f"{{{name}}}" in path]
+    first, *others = [cast("list[Object]", operation["parameters"]) for operation in operations.values()]
+    shared = [each for each in first if all(each in other for other in others)]
+    made: Object = {}
+    for method, operation in operations.items():
+        own = [each for each in operation["parameters"] if each not in shared]
+        made[method] = {name: value for name, value in operation.items() if name != "parameters"}
+        if own:
+            made[method]["parameters"] = own
+    return {**made, "parameters": _by_name([*in_path, *shared, _query("pretty")])}
 
 
 def _operation(
@@ -129,53 +166,57 @@ def _operation(
     suffix: str = "",
     subresource: Subresource | None = None,
 ) -> Object:
-    resource = served.resource
-    kind = components.gvk(resource)
-    if subresource is not None:
+    is_custom = served.custom is not None
+    kind = components.gvk(served.resource)
+    if subresource is not None and not is_custom:
         kind = {"group": subresource.group, "version": subresource.version, "kind": subresource.kind}
-    status = components.builtin_name(f"{types.META}.Status")
-    gone = verb in {"delete", "deletecollection"}
+    if verb in {"delete", "deletecollection"}:
+        answer = components.builtin_name(f"{types.META}.Status")
     operation: Object = {
-        "tags": [_tag(served)],
+        "tags": [f"{_camel_case(_group(served))}_{served.resource.version}"],
         "operationId": _operation_id(served, verb, suffix, subresource),
-        "parameters": _PARAMETERS[verb],
-        "responses": {"200": _answer(status if gone else answer), "401": {"description": "Unauthorized"}},
+        "parameters": (_CUSTOM_PARAMETERS if is_custom else _PARAMETERS)[verb],
+        "responses": _responses(verb, answer, is_custom=is_custom),
         "x-kubernetes-action": _ACTIONS.get(verb, verb),
         components.GVK: kind,
     }
-    if verb == "create":
-        operation["responses"]["201"] = _answer(answer)
+    read = _CUSTOM_FORMS if is_custom else ("*/*",)
     if verb in {"create", "update"}:
-        operation["requestBody"] = _content(("*/*",), body, required=True)
+        operation["requestBody"] = {"content": _content(read, body), "required": True}
     elif verb == "patch":
-        media = (*_PATCHES, _STRATEGIC) if served.custom is None else _PATCHES
-        operation["requestBody"] = _content(media, components.PATCH, required=True)
-    elif gone:
-        options = components.builtin_name(f"{types.META}.DeleteOptions")
-        operation["requestBody"] = _content(("*/*",), options, required=False)
+        media = _CUSTOM_PATCHES if is_custom else _PATCHES
+        operation["requestBody"] = {"content": _content(media, components.PATCH), "required": True}
+    elif verb == "delete" or (verb == "deletecollection" and not is_custom):
+        operation["requestBody"] = {"content": _content(read, components.builtin_name(f"{types.META}.DeleteOptions"))}
     return operation
 
 
-def _content(media: tuple[str, ...], component: str, *, required: bool) -> Object:
-    content = {each: {"schema": components.reference(component)} for each in media}
-    return {"content": content, "required": True} if required else {"content": content}
+def _responses(verb: str, component: str, *, is_custom: bool) -> Object:
+    forms = _CUSTOM_FORMS if is_custom else _LIST_FORMS if verb == "list" else _FORMS
+    codes = _CODES.get(verb, ("200",))
+    if verb == "patch" and not is_custom:
+        codes = ("200", "201")
+    made: Object = {code: {"description": _MEANINGS[code], "content": _content(forms, component)} for code in codes}
+    return {**made, "401": {"description": "Unauthorized"}}
 
 
-def _answer(component: str) -> Object:
-    return {"description": "OK", "content": {"application/json": {"schema": components.reference(component)}}}
+def _content(media: tuple[str, ...], component: str) -> Object:
+    return {each: {"schema": components.reference(component)} for each in media}
 
 
-def _tag(served: Served) -> str:
-    return f"{_group_word(served)}_{served.resource.version}"
+def _group(served: Served) -> str:
+    return served.resource.group.removesuffix(".k8s.io") or "core"
 
 
-def _group_word(served: Served) -> str:
-    return served.resource.group.removesuffix(".k8s.io").replace(".", "_") or "core"
+def _camel_case(text: str) -> str:
+    """`rbac.authorization` is `rbacAuthorization`."""
+    first, *others = re.split(r"[^\w]+", text)
+    return first + "".join(word[:1].upper() + word[1:] for word in others)
 
 
 def _operation_id(served: Served, verb: str, suffix: str, subresource: Subresource | None) -> str:
-    group = "".join(word.capitalize() for word in _group_word(served).replace("-", "_").split("_"))
-    version = served.resource.version.capitalize()
+    group = _camel_case(f".{_group(served)}.{served.resource.version}")
     scope = "Namespaced" if served.resource.namespaced and not suffix else ""
     inner = subresource.name.capitalize() if subresource is not None else ""
-    return f"{_IDS.get(verb, verb)}{group}{version}{scope}{served.resource.kind}{inner}{suffix}"
+    verb, collection = ("delete", "Collection") if verb == "deletecollection" else (_IDS.get(verb, verb), "")
+    return f"{verb}{group}{collection}{scope}{served.resource.kind}{inner}{suffix}"

@@ -1,8 +1,8 @@
 """OpenAPI version 2 as protocol buffers: the form in which clients written in Go ask for it.
 
 The messages are those of gnostic's package `openapi.v2`, and of their fields only those that a document of ours uses;
-each table below maps a keyword of the JSON form to the encoder of its field. Values of any shape (defaults,
-enumerations, extensions) travel as YAML text, for which their JSON serves. As everywhere in proto3, zero and false are
+each table below maps a keyword of the JSON form to the encoder of its field. Values of any shape
+(enumerations, extensions) travel as YAML text, for which their JSON serves. As everywhere in proto3, zero and false are
 not sent.
 """
 
@@ -73,10 +73,6 @@ def _yaml(value: Any) -> bytes:
     return _sized(2, _NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode() + b"\n")
 
 
-def _any(number: int) -> Encode:
-    return lambda value: _sized(number, _yaml(value))
-
-
 def _anys(number: int) -> Encode:
     return lambda values: b"".join(_sized(number, _yaml(value)) for value in values)
 
@@ -135,7 +131,6 @@ _SCHEMA: Final = _Message(
         "format": _text(2),
         "title": _text(3),
         "description": _text(4),
-        "default": _any(5),
         "multipleOf": _double(6),
         "maximum": _double(7),
         "exclusiveMaximum": _flag(8),

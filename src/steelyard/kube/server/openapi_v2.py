@@ -3,6 +3,7 @@
 Version 2 knows neither alternatives nor null, and kubectl, which checks the items of a List against it, refuses every
 field that a typed object does not name. So a schema says less wherever saying as much as version 3 would make kubectl
 refuse what the server accepts: a value that may be null or hold unknown fields has no type, properties or items.
+Defaults are left to version 3 too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _REFERENCE: Final = "#/definitions/"
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _AS_IT_IS: Final = frozenset(
     {
-        "default", "description", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "maxItems", "maxLength",
+        "description", "enum", "exclusiveMaximum", "exclusiveMinimum", "format", "maxItems", "maxLength",
         "maxProperties", "maximum", "minItems", "minLength", "minProperties", "minimum", "multipleOf", "pattern",
         "required", "title", "type", "uniqueItems",
     }
@@ -40,7 +41,7 @@ def _schema(schema: Object) -> Object:
         out["$ref"] = _reference(inherited[0]["$ref"])
     for keyword, value in schema.items():
         if keyword in _AS_IT_IS or keyword.startswith("x-"):
-            if value is not None and (value is not False or keyword == "default"):
+            if value is not None and value is not False:
                 out[keyword] = value
         elif keyword == "$ref":
             out[keyword] = _reference(value)
@@ -95,7 +96,7 @@ def path_item(item: Object) -> Object:
 def _operation(operation: Object) -> Object:
     body = objects.mapping(operation.get("requestBody"))
     content = objects.mapping(body.get("content"))
-    parameters = [_parameter(each) for each in operation["parameters"]]
+    parameters = [_parameter(each) for each in operation.get("parameters", ())]
     if content:
         described: Object = {"name": "body", "in": "body", "schema": _content_schema(content)}
         parameters.insert(0, {**described, "required": True} if body.get("required") else described)
