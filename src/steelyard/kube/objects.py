@@ -19,6 +19,23 @@ def copy(obj: Object) -> Object:
     return cast(Object, orjson.loads(orjson.dumps(obj)))
 
 
+def same(left: Any, right: Any) -> bool:
+    """Whether two values are the same JSON: to Python 1, 1.0 and true are equal.
+
+    >>> same({"a": [1], "b": ""}, {"b": "", "a": [1]}), same([1], [True])
+    (True, False)
+    """
+    if left is right:
+        return True
+    if left != right or type(left) is not type(right):
+        return False
+    return type(left) is str or _sorted_json(left) == _sorted_json(right)
+
+
+def _sorted_json(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
 def mapping(value: Any) -> Object:
     """The value if it is a JSON object, else an empty one: for fields that may be absent or of a wrong type."""
     return cast(Object, value) if isinstance(value, dict) else {}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import orjson
 import pytest
 
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, Resource
-from tests.kube.server.bench import OLD_WIDGETS, WIDGETS, Bench, decoded, make, widget
+from tests.kube.server.bench import OLD_WIDGETS, PARTS, WIDGETS, Bench, decoded, make, widget
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 
@@ -373,3 +374,25 @@ async def test_true_is_not_the_one_that_was_there_before(bench: Bench) -> None:
     await bench.create(WIDGETS, widget("a", {"size": 1}))
     with pytest.raises(errors.Invalid, match="in body must be of type integer"):
         await bench.patch(WIDGETS, "a", {"spec": {"size": True}, "metadata": {"labels": {"a": "b"}}})
+
+
+@pytest.mark.parametrize(("resource", "part"), [(PARTS, "spec"), (WIDGETS, "status")])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(1, True, id="a number becomes a truth"),
+        pytest.param(False, 0, id="a truth becomes a number"),
+        pytest.param([{"a": 0}, 1], [{"a": False}, 1], id="deep within"),
+    ],
+)
+async def test_what_python_takes_for_equal_is_written(
+    bench: Bench, resource: Resource, part: str, before: Any, after: Any
+) -> None:
+    subresource = "status" if part == "status" else ""
+    await bench.create(resource, make(resource, "a"))
+    old = await bench.patch(resource, "a", {part: {"free": before}}, subresource=subresource)
+    new = await bench.patch(resource, "a", {part: {"free": after}}, subresource=subresource)
+    assert orjson.dumps(new[part]["free"]) == orjson.dumps(after)
+    assert objects.generation(new) == objects.generation(old) + (part == "spec")
+    again = await bench.patch(resource, "a", {part: {"free": after}}, subresource=subresource)
+    assert objects.resource_version(again) == objects.resource_version(new)

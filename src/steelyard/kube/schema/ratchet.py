@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import orjson
-
 from steelyard.kube import fields, objects
 from steelyard.kube.schema.junctors import Findings
 from steelyard.kube.schema.model import Schema
@@ -25,7 +23,7 @@ def without_unchanged(found: Findings, schema: Schema, value: Any, old: Any) -> 
 
 def _collect(schema: Schema, value: Any, old: Any, path: str, unchanged: list[str]) -> None:
     """Adds the paths of the largest unchanged parts. The root never counts: its version and kind are not comparable."""
-    if path and _is_same(value, old):
+    if path and objects.same(value, old):
         unchanged.append(path)
         return
     node = schema.resolve()
@@ -42,15 +40,6 @@ def _collect(schema: Schema, value: Any, old: Any, path: str, unchanged: list[st
             key = _key(node, item)
             if key in by_key:
                 _collect(node.items, item, by_key[key], f"{path}[{index}]", unchanged)
-
-
-def _is_same(value: Any, old: Any) -> bool:
-    """Whether two values are the same JSON: to Python, true is 1."""
-    return value == old and _encoded(value) == _encoded(old)
-
-
-def _encoded(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
 def _key(node: Schema, entry: Any) -> tuple[str, ...]:

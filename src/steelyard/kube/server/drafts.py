@@ -397,4 +397,4 @@ def _is_specified_anew(served: Served, old: Object, obj: Object) -> bool:
         return True
     apart = ("metadata", "status") if served.has_status or not served.custom else ("metadata",)
     names = (old.keys() | obj.keys()).difference(apart)
-    return any(old.get(name) != obj.get(name) for name in names)
+    return not all(objects.same(old.get(name), obj.get(name)) for name in names)

@@ -205,7 +205,7 @@ def keep_times(before: Object, after: Object) -> Object:
     old, new = objects.metadata(before), objects.metadata(after)
     if before.keys() != after.keys() or old.keys() != new.keys():
         return after
-    if any(before[name] != after[name] for name in before if name != "metadata"):
+    if not all(objects.same(before[name], after[name]) for name in before if name != "metadata"):
         return after
     if any(old[name] != new[name] for name in old if name not in ("managedFields", "resourceVersion")):
         return after

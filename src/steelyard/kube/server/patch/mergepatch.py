@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from steelyard.kube import errors
+from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 
 INVALID: Final = "Invalid JSON Patch"
@@ -60,7 +60,7 @@ def diff(before: Object, after: Object) -> Object:
     patch: Object = {key: None for key in before if after.get(key) is None}
     for key, value in after.items():
         current = before.get(key)
-        if value is None or (value == current and type(value) is type(current)):
+        if value is None or objects.same(value, current):
             continue
         if isinstance(current, dict) and isinstance(value, dict):
             nested = diff(cast(Object, current), cast(Object, value))
