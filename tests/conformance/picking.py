@@ -6,9 +6,10 @@
     {do: "GET /readyz?verbose", pick: ["[+]ping ok", readyz check passed]}
 
 A place is written with dots (`status.conditions`) or, where names contain dots, as a list of steps. A step is a field,
-an index, `[field=value]` or `[=value]` for the items of a list that are so, `*` for the names of all fields in order,
-`#` for a length; `**.field` is the text under that name wherever it is. Of an answer that is text, lines are picked.
-Both servers' answers are cut alike. A place that is in neither is a mistake in the corpus and counts as a difference.
+an index, `[field=value]`, `[metadata.name=value]` or `[=value]` for the items of a list that are so, `*` for the names
+of all fields in order, `#` for a length; `**.field` is the text under that name wherever it is. Of an answer that is
+text, lines are picked. Both servers' answers are cut alike. A place that is in neither is a mistake in the corpus and
+counts as a difference.
 """
 
 from __future__ import annotations
@@ -80,8 +81,7 @@ def _is_meant(item: Any, step: str) -> bool:
     found = _ITEMS.fullmatch(step)
     if found is None:
         return False
-    value = cast("dict[str, Any]", item).get(found[1]) if isinstance(item, dict) else item if not found[1] else None
-    return value == found[2]
+    return (_at(item, found[1].split(".")) if found[1] else item) == found[2]
 
 
 def _without(value: Any, path: Sequence[str]) -> Any:

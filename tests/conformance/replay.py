@@ -201,7 +201,7 @@ class _Player:
         return headers | given
 
     async def _until(self, step: Mapping[str, Any]) -> Exchange:
-        until = cast("dict[str, Any]", step["until"])
+        until = cast("dict[str, Any]", corpus.filled(step["until"], self._variables))
         deadline = time.monotonic() + float(until.get("seconds", UNTIL_SECONDS))
         while True:
             exchange = await self._once(step)

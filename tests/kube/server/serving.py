@@ -93,6 +93,7 @@ class Site:
             headers=sent,
             ssl=context,
             skip_auto_headers=skipped,
+            allow_redirects=False,
         ) as response:
             return Response(response.status, response.headers, await response.read())
 

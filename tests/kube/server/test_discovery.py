@@ -59,6 +59,15 @@ async def test_the_aggregated_form_is_negotiated(bench: Bench) -> None:
     assert {each["subresource"] for each in widgets["subresources"]} == {"status", "scale"}
     core = document(bench, "/api", AGGREGATED)
     assert core["items"][0]["versions"][0]["version"] == "v1"
+    resources = {each["resource"]: each for each in core["items"][0]["versions"][0]["resources"]}
+    assert resources["configmaps"]["responseKind"] == {"group": "", "version": "", "kind": "ConfigMap"}
+    token = resources["serviceaccounts"]["subresources"][0]
+    assert token["responseKind"] == {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"}
+
+
+async def test_a_version_of_the_aggregated_form_that_is_gone_is_passed_over(bench: Bench) -> None:
+    gone = "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+    assert document(bench, "/apis", gone)["kind"] == "APIGroupList"
 
 
 async def test_the_etag_changes_with_the_content(bench: Bench) -> None:

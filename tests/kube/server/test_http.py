@@ -190,7 +190,7 @@ async def test_a_path_without_any_method_is_not_found(site: Site, method: str, p
     assert (answer.code, answer.json()["message"]) == (code, message[code])
 
 
-@pytest.mark.parametrize("path", ["/nothing/here", "/apis/none.io/v1/things", "/apis/none.io/v1"])
+@pytest.mark.parametrize("path", ["/nothing/here", "/apis/none.io/v1/things", "/apis/none.io/v1", "/apis//v1"])
 async def test_where_nothing_is_served_the_answer_is_plain_text(site: Site, path: str) -> None:
     answer = await site.request("GET", path)
     assert (answer.code, answer.body) == (404, b"404 page not found\n")
@@ -226,6 +226,19 @@ async def test_warnings_reach_the_client(site: Site) -> None:
         writer.close()
     assert b'warning: 299 - "say \\"no\\" to this"\r\n' in head
     assert 'warning: 299 - "é"\r\n'.encode() in head
+
+
+async def test_a_document_of_openapi_is_kept_under_its_hash(site: Site) -> None:
+    path = "/openapi/v3/apis/authorization.k8s.io/v1"
+    moved = await site.request("GET", f"{path}?hash=old")
+    assert (moved.code, moved.body) == (301, b"")
+    current = moved.headers["Location"]
+    found = await site.request("GET", current)
+    assert (found.code, found.headers["Cache-Control"]) == (200, "public, immutable")
+    assert current == f"{path}?hash={found.headers['ETag'][1:-1]}"
+    again = await site.request("GET", path, headers={"If-None-Match": found.headers["ETag"]})
+    assert (again.code, again.headers["Cache-Control"]) == (304, "no-cache, private")
+    assert (await site.request("GET", "/openapi/v3/apis/none.io/v1")).code == 404
 
 
 async def test_large_answers_are_compressed_for_those_who_can_read_them() -> None:

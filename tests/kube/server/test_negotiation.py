@@ -45,6 +45,13 @@ def test_protobuf_is_for_those_who_accept_nothing_else_and_never_for_custom_reso
         accepted(PROTOBUF, custom=True)
 
 
+def test_what_has_one_representation_is_in_no_table() -> None:
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    assert accepted(f"{table}, application/yaml", whole=True).format == "yaml"
+    with pytest.raises(errors.NotAcceptable):
+        accepted(table, whole=True)
+
+
 def test_a_watch_is_json() -> None:
     with pytest.raises(errors.NotAcceptable, match="application/json;stream=watch"):
         accepted("application/yaml", watch=True)

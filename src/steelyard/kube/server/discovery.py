@@ -22,7 +22,7 @@ from steelyard.kube.server.registry import Registry, Served, Subresource
 
 AGGREGATED_V2: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _AGGREGATED: Final = re.compile(
-    r"application/json\s*;(?=[^,]*\bg=apidiscovery\.k8s\.io)(?=[^,]*\bas=APIGroupDiscoveryList)[^,]*\bv=(v2(?:beta1)?)\b"
+    r"application/json\s*;(?=[^,]*\bg=apidiscovery\.k8s\.io)(?=[^,]*\bas=APIGroupDiscoveryList)[^,]*\bv=(v2)\b"
 )
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
 
@@ -219,11 +219,18 @@ def _aggregated(groups: dict[str, dict[str, list[Served]]], form: str) -> Docume
     return Document(encoded, content_type, documents.digest(encoded), is_public=True)
 
 
+def _response_kind(served: Served, group: str, version: str, kind: str) -> Object:
+    """Built-in kinds name a group and version only where these are not those under which they are listed."""
+    if served.custom is None and (group, version) == (served.resource.group, served.resource.version):
+        group, version = "", ""
+    return {"group": group, "version": version, "kind": kind}
+
+
 def _aggregated_resource(served: Served) -> Object:
     resource = served.resource
     entry: Object = {
         "resource": resource.plural,
-        "responseKind": {"group": resource.group, "version": resource.version, "kind": resource.kind},
+        "responseKind": _response_kind(served, resource.group, resource.version, resource.kind),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": served.singular,
         "verbs": _verbs(served),
@@ -236,7 +243,7 @@ def _aggregated_resource(served: Served) -> Object:
         entry["subresources"] = [
             {
                 "subresource": each.name,
-                "responseKind": {"group": each.group, "version": each.version, "kind": each.kind},
+                "responseKind": _response_kind(served, each.group, each.version, each.kind),
                 "verbs": list(each.verbs),
             }
             for each in _subresources(served)

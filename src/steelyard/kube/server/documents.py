@@ -85,7 +85,7 @@ def answer(
 def _in_form(document: Document, accept: str) -> Answer:
     if document.only_get:
         negotiation.check_route(accept)
-    format_ = negotiation.accepted(accept).format
+    format_ = negotiation.accepted(accept, whole=True).format
     if format_ == "json":
         return Answer(200, document.body)
     return Answer(200, answers.encode(orjson.loads(document.body), format_), answers.CONTENT_TYPES[format_])

@@ -45,11 +45,16 @@ class Accepted:
 
 
 @lru_cache(maxsize=256)
-def accepted(header: str, *, custom: bool = False, watch: bool = False) -> Accepted:
-    """The first of the client's wishes, by weight and then as listed, that can be met. Raises NotAcceptable."""
+def accepted(header: str, *, custom: bool = False, watch: bool = False, whole: bool = False) -> Accepted:
+    """The first of the client's wishes, by weight and then as listed, that can be met. Raises NotAcceptable.
+
+    `whole` is for what has no other representation: no Table and no metadata alone.
+    """
     if not header.strip():
         return Accepted()
     wishes = [wish for wish in map(_wish, by_weight(header)) if wish is not None]
+    if whole:
+        wishes = [wish for wish in wishes if wish.representation == "object"]
     binary = [wish for wish in wishes if wish.format == "protobuf" and wish.representation == "object"]
     textual = [wish for wish in wishes if wish.format != "protobuf"]
     found = next(iter((*textual, *(() if custom else binary))), None)

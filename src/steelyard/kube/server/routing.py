@@ -116,5 +116,6 @@ def query(text: bytes) -> dict[str, str]:
 def not_found(path: str) -> errors.NotFound:
     """A path within Kubernetes' own groups is answered with a Status, any other with plain text."""
     top, _, rest = path.removeprefix("/").partition("/")
-    is_own = top == "api" or (top == "apis" and rest.partition("/")[0] in tables.groups())
+    group = rest.partition("/")[0]
+    is_own = top == "api" or (top == "apis" and group != "" and group in tables.groups())
     return errors.NotFound(_NOT_FOUND) if is_own else errors.NoSuchPath(_NOT_FOUND)
