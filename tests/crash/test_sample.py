@@ -6,8 +6,10 @@ import random
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from tests.crash.lives import interrupted, undisturbed
+from tests.crash.scenario import Outcome
 
 pytestmark = pytest.mark.crash
 
@@ -16,11 +18,17 @@ _WRITES_AT_LEAST = 350
 _PARTS = 5
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def reference(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    return await undisturbed(tmp_path_factory.mktemp("reference"))
+
+
 @pytest.mark.parametrize("part", range(_PARTS), ids=["created", "booting", "scaled up", "scaled back", "deleted"])
-async def test_a_life_killed_at_any_write_ends_like_an_undisturbed_one(tmp_path: Path, part: int) -> None:
+async def test_a_life_killed_at_any_write_ends_like_an_undisturbed_one(
+    tmp_path: Path, part: int, reference: Outcome
+) -> None:
     width = _WRITES_AT_LEAST // _PARTS
     kill_at = 1 + part * width + random.randrange(width)
-    reference = await undisturbed(tmp_path / "reference")
     assert reference.left_over == ()
     outcome, kills = await interrupted(tmp_path / "killed", kill_at)
     assert kills == 1, f"there was no write number {kill_at}"
