@@ -358,6 +358,7 @@ def _with_model_flags() -> None:
     ]
     parameters += [_flag(name, field) for name, field in Parameters.model_fields.items()]
     required_first = sorted(parameters, key=lambda item: item.default is not inspect.Parameter.empty)
+    # inspect reads a signature from here if there is one; typeshed does not know the attribute.
     create_cluster.__signature__ = inspect.Signature(required_first)  # type: ignore[attr-defined]
     create_cluster.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     create.command("cluster")(create_cluster)

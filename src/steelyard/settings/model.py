@@ -197,6 +197,7 @@ class ClusterNetwork(SettingsModel):
         if pods is None:
             return value
         one, other = ipaddress.ip_network(value), ipaddress.ip_network(str(pods))
+        # Of one version, so of one class; the type checker does not follow the comparison.
         if one.version == other.version and one.overlaps(other):  # pyright: ignore[reportArgumentType]
             raise ValueError(f"overlaps with the pods' addresses, {pods}")
         return value

@@ -72,6 +72,7 @@ class Optional:
             return self is other
         return equal(self.value, other.value)
 
+    # Unhashable: equal across numeric types, so no hash would fit. typeshed takes the name for a method.
     __hash__ = None  # type: ignore[assignment]
 
 

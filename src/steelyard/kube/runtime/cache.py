@@ -156,4 +156,5 @@ def _call(handler: Handler, old: Object | None, new: Object | None) -> None:
     try:
         handler(old, new)
     except Exception:
+        # One handler that fails must not keep a change from the others, nor end the watch that feeds them.
         _log.exception("change handler failed", object=objects.qualified_name(new or old or {}))

@@ -145,6 +145,7 @@ class Controller:
                 delay = self.queue.retry(key)
                 _log.error("reconcile failed", error=f"{error.reason}: {error.message}", retry_in=f"{delay:g}s")
             except Exception:
+                # A reconciler that fails, in whatever way, is tried again; the other keys go on.
                 self._count_failure()
                 delay = self.queue.retry(key)
                 message = "reconcile exceeded its deadline" if deadline.expired() else "reconcile failed"

@@ -99,6 +99,7 @@ class Recorder:
                 except errors.ApiError as error:
                     _log.warning("event not recorded", error=error.message, reason=occurrence.reason)
                 except Exception:
+                    # Events are for information: whoever recorded one goes on, and so does the next event.
                     _log.exception("event not recorded", reason=occurrence.reason)
         finally:
             self._writer = None

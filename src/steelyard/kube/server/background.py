@@ -120,6 +120,7 @@ class Background:
                     try:
                         concern.observe(change)
                     except Exception:
+                        # The other concerns must see the change, and the store its next one.
                         _log.exception("a change could not be followed", extra={"key": change.key})
 
     async def _drain(self) -> None:
@@ -136,6 +137,7 @@ class Background:
                         asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._wake)
                         return
                     except Exception:
+                        # Not put back: what fails otherwise than the store would fail for ever, and hold up the rest.
                         _log.exception("background work failed", extra={"item": item})
             if all(concern.is_idle for concern in self._concerns):
                 return

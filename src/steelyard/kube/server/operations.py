@@ -52,6 +52,7 @@ async def perform(operation: Operation, options: Mapping[str, str], exchange: Ex
         try:
             await _send(result, exchange)
         except Exception:
+            # The head has gone out: only a cut connection tells the client that the file is not whole.
             exchange.connection.abort()
             raise
         return None

@@ -258,6 +258,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             await self._serve(exchange)
         except Exception:
+            # The application answers its own errors; what gets here ends one connection, not the server.
             logger.exception("request failed", extra={"method": exchange.method, "path": exchange.path})
         finally:
             self._traffic.tasks.discard(task)

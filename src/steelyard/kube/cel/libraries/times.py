@@ -66,6 +66,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
     if match is None:
         return None
     try:
+        # The pattern has six groups before the fraction; the type checker cannot count what is unpacked.
         moment = datetime.datetime(*(int(match[index]) for index in range(1, 7)), tzinfo=datetime.UTC)  # type: ignore[arg-type]
     except ValueError:
         return None
