@@ -18,7 +18,7 @@ from steelyard.kube.builtin import encoding, types
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import default, embedded, prune, validate
-from steelyard.kube.server import customresources, decoding, metadata, strictness
+from steelyard.kube.server import customresources, decoding, gotimes, metadata, strictness
 from steelyard.kube.server.apply import apply, managedfields
 from steelyard.kube.server.apply.fieldset import FieldSet
 from steelyard.kube.server.call import Payload
@@ -30,6 +30,8 @@ from steelyard.kube.server.registry import Served
 
 Finish = Callable[[Object], list[Cause]]
 """The last touch to an object, which depends on others of the server; in place."""
+
+_TIMES: Final = ("creationTimestamp", "deletionTimestamp")
 
 
 @dataclass(slots=True)
@@ -139,8 +141,16 @@ def merged(served: Served, obj: Object) -> Object:
             ) from None
     meta: Object = copy.setdefault("metadata", {})
     prune.prune(served.schema, copy)
+    for name in _TIMES:
+        # An applied custom object may have anything here, for its schema does not say what a time is.
+        if name in meta and not _is_time(meta[name]):
+            del meta[name]
     encoding.settle(served.go_type or types.OBJECT_META, copy if served.go_type else meta)
     return ordered(copy, served.resource.api_version, served.resource.kind, meta)
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, str) and not gotimes.problem(value)
 
 
 def _complaints(

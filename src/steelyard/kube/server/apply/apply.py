@@ -208,7 +208,9 @@ def _check(kind: Shape, applied: Object, api_version: str) -> None:
     problems = typecheck.problems(kind, applied)
     if problems:
         listed = problems[0] if len(problems) == 1 else "\n  ".join(("errors:", *problems))
-        where = f"{objects.namespace(applied)}/{objects.name(applied)}; {kind_text}"
+        metadata = objects.metadata(applied)
+        named = "/".join(each if isinstance(each := metadata.get(key), str) else "" for key in ("namespace", "name"))
+        where = f"{named}; {kind_text}"
         raise errors.Unclassified(f"failed to create typed patch object ({where}): {listed}")
 
 
