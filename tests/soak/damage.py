@@ -58,16 +58,19 @@ class Figures:
 
 
 async def campaign(folder: Path, random_: random.Random, flips: int) -> Figures:
-    """Spreads the flips evenly over the regions, so that a small one is not left out."""
+    """Spreads the flips evenly over the regions, so that a small one is not left out; larger ones take what is left."""
     figures = Figures()
     for files in (await closed(folder), await killed(folder)):
         regions: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
         for end, content in files.content.items():
             for region, start, stop in _regions(end, content):
                 regions[region].extend((end, position) for position in range(start, stop))
-        each = max(1, flips // 2 // len(regions))
-        for region, positions in sorted(regions.items()):
-            for end, position in random_.sample(positions, min(each, len(positions))):
+        left = flips // 2
+        smallest_first = sorted(regions.items(), key=lambda item: len(item[1]))
+        for done, (region, positions) in enumerate(smallest_first):
+            share = min(max(1, left // (len(regions) - done)), len(positions))
+            left -= share
+            for end, position in random_.sample(positions, share):
                 outcome = await _trial(folder, files, end, position, random_.randrange(1, 256))
                 figures.outcomes[region][outcome.partition(":")[0]] += 1
                 if outcome.startswith("wrong"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import random
 import signal
 import sys
@@ -16,15 +17,15 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import orjson
 
 from tests.conformance import keys, ours, replay
 from tests.conformance.replay import Server
 from tests.harness import ROOT
-from tests.soak.fuzz import mutation, rawhttp, seeds
-from tests.soak.fuzz.findings import Finding, Findings, minimised
+from tests.soak.fuzz import mutation, rawhttp, seeds, situation
+from tests.soak.fuzz.findings import Finding, Findings, minimised, signature
 from tests.soak.fuzz.request import Request
 from tests.soak.fuzz.wire import Answer, NoAnswer, Wire
 
@@ -96,9 +97,29 @@ def _is_ours_alone(finding: Finding) -> bool:
     return finding.is_ours_alone
 
 
+class _Turns:
+    """Who sends: each worker for itself, or one alone while the others wait."""
+
+    def __init__(self) -> None:
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._emptying = asyncio.Lock()
+
+    def one(self) -> asyncio.Semaphore:
+        return self._places
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncGenerator[None]:
+        async with contextlib.AsyncExitStack() as held:
+            async with self._emptying:
+                for _ in range(AT_ONCE):
+                    await held.enter_async_context(self._places)
+            yield
+
+
 async def run(target: Target, seed: int, count: int, report: Report) -> Figures:
     figures = Figures()
     findings = Findings()
+    turns = _Turns()
     sequences = seeds.sequences()
     started = time.monotonic()
     random_ = random.Random(seed)
@@ -115,9 +136,13 @@ async def run(target: Target, seed: int, count: int, report: Report) -> Figures:
                     figures.memory = (target.megabytes(), 0.0)
                 if figures.sent % _REPORT_EVERY == 0:
                     report(f"{figures.sent} requests, {len(findings.all())} kinds of 5xx, {target.megabytes():.0f} MB")
-                answer = await _one(target, wire, request, figures)
+                async with turns.one():
+                    answer = await _one(target, wire, request, figures)
                 if answer is not None and answer.is_failure:
-                    findings.add(request, answer, before)
+                    finding = findings.add(request, answer, before)
+                    if finding.wants_a_situation:
+                        async with turns.alone():
+                            await _look_closer(target, finding, request)
         finally:
             await wire.close()
 
@@ -131,11 +156,21 @@ async def run(target: Target, seed: int, count: int, report: Report) -> Figures:
     else:
         figures.memory = (figures.memory[0], target.megabytes())
         figures.findings = findings.all()
-        for finding in figures.findings:
-            finding.request = await minimised(finding, lambda request: _send(target.server, request))
     lines = target.log.read_text(errors="replace").splitlines()
     figures.logged = "\n".join(line for line in lines if line != _EXPECTED_IN_LOG)[-4000:]
     return figures
+
+
+async def _look_closer(target: Target, finding: Finding, request: Request) -> None:
+    """While nothing else changes the server: what was there, and how small the request can be."""
+    finding.looks += 1
+    finding.situation = await situation.taken(target.server, request)
+    finding.request = request
+    again = await _send(target.server, request)
+    if again is not None and signature(again) == signature(finding.answer):
+        finding.is_repeated = True
+        finding.answer = again
+        finding.smallest, finding.answer = await minimised(finding, lambda smaller: _send(target.server, smaller))
 
 
 def _endless(random_: random.Random, sequences: list[list[Request]]) -> Iterator[tuple[tuple[Request, ...], Request]]:
@@ -199,34 +234,18 @@ async def _probe(target: Target, figures: Figures) -> None:
         await wire.close()
 
 
-async def compare(figures: Figures, target: Target, upstream: Server) -> None:
-    """Asks upstream for its answer to each request that got a 5xx from us, if need be after what came before it."""
+async def compare(figures: Figures, upstream: Server) -> None:
+    """Asks upstream for its answer to each request that got a 5xx from us, in the situation in which it got it."""
     for finding in figures.findings:
-        finding.upstream = await _send(upstream, finding.request)
-        if finding.is_ours_alone:
+        for with_webhooks, request in itertools.product((False, True), finding.shapes):
+            async with situation.brought(upstream, finding.situation, with_webhooks=with_webhooks):
+                finding.upstream = await _send(upstream, request)
+            if not finding.is_ours_alone:
+                break
+        else:
             for request in finding.before:
                 await _send(upstream, request)
-            await _bring(target.server, upstream, finding.request)
             finding.upstream = await _send(upstream, finding.request)
-
-
-async def _bring(ours_: Server, upstream: Server, request: Request) -> None:
-    """Creates the object that a request is about on upstream as it is on our server, if it is there."""
-    async with replay.session() as session:
-        for path in (request.path, request.path.rpartition("/")[0]):
-            async with session.get(ours_.url + path, headers=_admin(ours_)) as response:
-                is_json = response.content_type == "application/json"
-                obj = cast("dict[str, Any]", await response.json()) if is_json else {}
-            metadata = cast("dict[str, Any]", obj.get("metadata", {}))
-            if response.status == 200 and metadata.get("name"):
-                obj["metadata"] = {"name": metadata["name"], "labels": metadata.get("labels", {})}
-                collection = path.rpartition("/")[0]
-                async with session.post(upstream.url + collection, json=obj, headers=_admin(upstream)):
-                    return
-
-
-def _admin(server: Server) -> dict[str, str]:
-    return {"Authorization": f"Bearer {server.tokens[replay.ADMIN]}"}
 
 
 async def _send(server: Server, request: Request) -> Answer | None:
@@ -284,6 +303,7 @@ async def prepare_upstream(server: Server, random_: random.Random) -> None:
 
 
 async def _create(session: Any, server: Server, path: str, body: Any) -> None:
-    async with session.post(server.url + path, json=body, headers=_admin(server)) as response:
+    headers = {"Authorization": f"Bearer {server.tokens[replay.ADMIN]}"}
+    async with session.post(server.url + path, json=body, headers=headers) as response:
         # Some definitions are there to be refused.
         assert response.status < 500, await response.text()

@@ -10,12 +10,15 @@ from typing import Any, Final, cast
 import orjson
 
 from tests.soak.fuzz.request import Request
+from tests.soak.fuzz.situation import NOTHING, Situation
 from tests.soak.fuzz.wire import Answer
 
 Send = Callable[[Request], Awaitable[Answer | None]]
 
 _VARIES: Final = re.compile(rb"\d+|\"[^\"]*\"|0x[0-9a-f]+")
 _ATTEMPTS: Final = 300
+_LOOKS: Final = 5
+"""How often a situation is taken before it is given up that the same answer comes in one."""
 
 
 @dataclass(slots=True)
@@ -26,6 +29,20 @@ class Finding:
     """What was sent in the same sequence before it."""
     times: int = 1
     upstream: Answer | None = None
+    situation: Situation = NOTHING
+    smallest: Request | None = None
+    """With everything left out that does not change the answer."""
+    is_repeated: bool = False
+    """Whether the same answer came in the situation that was taken."""
+    looks: int = 0
+
+    @property
+    def wants_a_situation(self) -> bool:
+        return not self.is_repeated and self.looks < _LOOKS
+
+    @property
+    def shapes(self) -> tuple[Request, ...]:
+        return (self.request,) if self.smallest is None else (self.smallest, self.request)
 
     @property
     def is_unforeseen(self) -> bool:
@@ -37,7 +54,7 @@ class Finding:
         return self.upstream is None or not self.upstream.is_failure
 
     def text(self, token: str = "$TOKEN") -> str:
-        lines = [f"{self.answer.code}, {self.times} times, for", _shown(self.request.encoded(token))]
+        lines = [f"{self.answer.code}, {self.times} times, for", _shown(self.shapes[0].encoded(token))]
         lines.append(f"  ours:     {_shown(self.answer.body)}")
         if self.upstream is not None:
             lines.append(f"  upstream: {self.upstream.code} {_shown(self.upstream.body)}")
@@ -48,12 +65,13 @@ class Findings:
     def __init__(self) -> None:
         self._found: dict[tuple[int, bytes], Finding] = {}
 
-    def add(self, request: Request, answer: Answer, before: tuple[Request, ...]) -> None:
+    def add(self, request: Request, answer: Answer, before: tuple[Request, ...]) -> Finding:
         key = signature(answer)
         if key in self._found:
             self._found[key].times += 1
         else:
             self._found[key] = Finding(request, answer, before)
+        return self._found[key]
 
     def all(self) -> list[Finding]:
         return list(self._found.values())
@@ -64,10 +82,10 @@ def signature(answer: Answer) -> tuple[int, bytes]:
     return answer.code, _VARIES.sub(b"", answer.body)[:200]
 
 
-async def minimised(finding: Finding, send: Send) -> Request:
+async def minimised(finding: Finding, send: Send) -> tuple[Request, Answer]:
     """The request with everything left out that does not change the answer, as far as a few hundred attempts go."""
     wanted = signature(finding.answer)
-    request = finding.request
+    request, given = finding.request, finding.answer
     left = _ATTEMPTS
     shrinking = True
     while shrinking and left > 0:
@@ -76,11 +94,11 @@ async def minimised(finding: Finding, send: Send) -> Request:
             left -= 1
             answer = await send(smaller)
             if answer is not None and signature(answer) == wanted:
-                request, shrinking = smaller, True
+                request, given, shrinking = smaller, answer, True
                 break
             if left <= 0:
                 break
-    return request
+    return request, given
 
 
 def _smaller(request: Request) -> Iterator[Request]:

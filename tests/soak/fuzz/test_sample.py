@@ -40,5 +40,6 @@ async def test_a_finding_is_made_small_enough_to_be_read() -> None:
     async def send(sent: Request) -> Answer:
         return Answer(500 if b'"bad"' in (sent.body or b"") else 400, b"")
 
-    smallest = await findings.minimised(Finding(request, Answer(500, b"")), send)
+    smallest, answer = await findings.minimised(Finding(request, Answer(500, b"")), send)
     assert smallest == Request("POST", "/a", body=b'{"spec":{"bad":1}}')
+    assert answer.code == 500

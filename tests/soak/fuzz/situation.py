@@ -1,0 +1,173 @@
+"""What a server had when it answered a request with a 5xx, and the same brought to another server.
+
+A 5xx often lies in what was there before: an object, its definition, a webhook that cannot be reached. Only a server
+that has the same can be asked whether it would answer so too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import aiohttp
+
+from tests.conformance import replay
+from tests.conformance.replay import Server
+from tests.soak.fuzz.request import Request
+
+Object = dict[str, Any]
+
+_ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
+_WEBHOOKS: Final = (f"{_ADMISSION}/mutatingwebhookconfigurations", f"{_ADMISSION}/validatingwebhookconfigurations")
+_DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_KEPT: Final = ("name", "namespace", "labels", "annotations", "finalizers")
+_MOST: Final = 50
+"""Objects of a collection that are brought."""
+_LOOKS: Final = 200
+_LOOK_SECONDS: Final = 0.05
+_SETTLE_SECONDS: Final = 1.5
+"""Until an apiserver has heard of its own webhooks, which it does through a watch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    definitions: tuple[Object, ...]
+    objects: tuple[tuple[str, Object], ...]
+    """Each with the path of its collection."""
+    webhooks: tuple[tuple[str, Object], ...]
+
+
+NOTHING: Final = Situation((), (), ())
+
+
+async def taken(server: Server, request: Request) -> Situation:
+    """What the request is about: what is on its path and around it, the definition of its kind, all webhooks."""
+    async with _client(server) as client:
+        paths = list(_around(request.path))
+        found = {
+            (collection, each["metadata"]["name"]): each for path in paths for collection, each in await client.at(path)
+        }
+        # Those below are brought after those around them: a namespace before what is in it.
+        objects = sorted(((collection, each) for (collection, _), each in found.items()), key=lambda pair: len(pair[0]))
+        names = {f"{plural}.{group}" for group, plural in map(_kind, paths) if plural}
+        definitions = [each for name in sorted(names) for _, each in await client.at(f"{_DEFINITIONS}/{name}")]
+        webhooks = [pair for path in _WEBHOOKS for pair in await client.at(path)]
+    return Situation(tuple(definitions), tuple(objects), tuple(webhooks))
+
+
+@contextlib.asynccontextmanager
+async def brought(server: Server, situation: Situation, *, with_webhooks: bool) -> AsyncGenerator[None]:
+    """Webhooks are removed afterwards, for they would meet whatever follows."""
+    webhooks = situation.webhooks if with_webhooks else ()
+    async with _client(server) as client:
+        for definition in situation.definitions:
+            await client.put_in_place(_DEFINITIONS, definition)
+            await client.served(definition)
+        for collection, obj in situation.objects:
+            await client.put_in_place(collection, obj)
+        for collection, obj in webhooks:
+            await client.put_in_place(collection, obj)
+        if webhooks:
+            await asyncio.sleep(_SETTLE_SECONDS)
+        try:
+            yield
+        finally:
+            for collection, obj in webhooks:
+                await client.remove(f"{collection}/{obj['metadata']['name']}")
+            if webhooks:
+                await asyncio.sleep(_SETTLE_SECONDS)
+
+
+def _around(path: str) -> Iterator[str]:
+    """The path, and what it lies in: a subresource in its object, an object in its collection and its namespace."""
+    parts = path.strip("/").split("/")
+    root = 2 if parts[0] == "api" else 3
+    if parts[root : root + 1] == ["namespaces"] and len(parts) > root + 1:
+        yield f"/api/v1/namespaces/{parts[root + 1]}"
+    for length in range(len(parts), max(root, len(parts) - 3), -1):
+        yield "/" + "/".join(parts[:length])
+
+
+def _kind(path: str) -> tuple[str, str]:
+    """Group and plural; an empty plural where the path has none."""
+    match path.strip("/").split("/"):
+        case ["apis", group, _, "namespaces", _, plural, *_] | ["apis", group, _, plural, *_]:
+            return group, plural
+        case _:
+            return "", ""
+
+
+class _Client:
+    def __init__(self, session: aiohttp.ClientSession, server: Server) -> None:
+        self._session = session
+        self._server = server
+        self._headers = {"Authorization": f"Bearer {server.tokens[replay.ADMIN]}"}
+
+    async def _ask(self, method: str, path: str, body: Object | None = None, **headers: str) -> tuple[int, Object]:
+        async with self._session.request(
+            method, self._server.url + path, json=body, headers={**self._headers, **headers}
+        ) as response:
+            is_json = response.content_type == "application/json"
+            answer: Any = await response.json() if is_json else None
+            return response.status, cast("Object", answer) if isinstance(answer, dict) else {}
+
+    async def at(self, path: str) -> list[tuple[str, Object]]:
+        """The object of a path, or those of a collection, each with its collection's path; none where there is none."""
+        code, answer = await self._ask("GET", f"{path}?limit={_MOST}")
+        if code != 200:
+            return []
+        if "items" in answer and str(answer.get("kind")).endswith("List"):
+            about = {"apiVersion": answer["apiVersion"], "kind": str(answer["kind"]).removesuffix("List")}
+            return [(path, {**about, **each}) for each in cast("list[Object]", answer["items"] or [])]
+        return [(path.rpartition("/")[0], answer)] if cast("Object", answer.get("metadata", {})).get("name") else []
+
+    async def put_in_place(self, collection: str, obj: Object) -> None:
+        """As it was, in place of what is there; what a server refuses to take is left out."""
+        metadata = cast("Object", obj["metadata"])
+        path = f"{collection}/{metadata['name']}"
+        fresh = {**obj, "metadata": {key: metadata[key] for key in _KEPT if key in metadata}}
+        for _ in range(_LOOKS):
+            code, created = await self._ask("POST", collection, fresh)
+            if code == 201 and "status" in obj and obj["status"] != created.get("status"):
+                await self._ask("PUT", f"{path}/status", {**created, "status": obj["status"]})
+            if code != 409 or await self._is_as(path, fresh):
+                return
+            await self._let_go(path)
+
+    async def _is_as(self, path: str, wanted: Object) -> bool:
+        _, present = await self._ask("GET", path)
+        apart = {"metadata": None, "status": None}
+        return "deletionTimestamp" not in present.get("metadata", {}) and {**present, **apart} == {**wanted, **apart}
+
+    async def remove(self, path: str) -> None:
+        for _ in range(_LOOKS):
+            if await self._let_go(path):
+                return
+
+    async def _let_go(self, path: str) -> bool:
+        """Deletes it, whatever holds it; whether it is gone."""
+        await self._ask("DELETE", path, {"gracePeriodSeconds": 0})
+        unheld = {"metadata": {"finalizers": None}}
+        code, _ = await self._ask("PATCH", path, unheld, **{"Content-Type": replay.MEDIA["merge"]})
+        if code != 404:
+            await asyncio.sleep(_LOOK_SECONDS)
+        return code == 404
+
+    async def served(self, definition: Object) -> None:
+        spec = definition["spec"]
+        versions = [each["name"] for each in spec["versions"] if each["served"]]
+        for version in versions:
+            path = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}?limit=1"
+            for _ in range(_LOOKS):
+                if (await self._ask("GET", path))[0] != 404:
+                    break
+                await asyncio.sleep(_LOOK_SECONDS)
+
+
+@contextlib.asynccontextmanager
+async def _client(server: Server) -> AsyncGenerator[_Client]:
+    async with replay.session() as session:
+        yield _Client(session, server)
