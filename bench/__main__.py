@@ -19,7 +19,7 @@ from typing import Final
 from bench import clusters, figures, requests, rounds
 from bench.figures import Round
 from bench.servers import Ours, Server, Upstream
-from tests.harness import ROOT
+from tests.harness import ROOT, end_in_order
 
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
 _BEGIN, _END = "<!-- measured -->\n", "<!-- end of what was measured -->\n"
@@ -78,4 +78,5 @@ def _tell(who: str, line: str) -> None:
 
 
 if __name__ == "__main__":
+    end_in_order()
     main()

@@ -36,6 +36,15 @@ def built(*programs: str) -> list[str]:
     return subprocess.run(build, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
 
 
+def end_in_order() -> None:
+    """SIGTERM ends the program that calls this as Ctrl-C does: what it has started goes first."""
+
+    def end(number: int, _frame: object) -> None:
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
+
+
 class PlatformProcess:
     def __init__(
         self,

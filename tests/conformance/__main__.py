@@ -28,6 +28,7 @@ from tests.conformance.replay import Server
 from tests.conformance.sharedcrds import definitions as shared
 from tests.conformance.sharedcrds import run as sharedcrds
 from tests.conformance.sharedcrds.definitions import Definition
+from tests.harness import end_in_order
 
 AT_ONCE = 6
 RANDOM_SEQUENCES = 20
@@ -152,4 +153,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    end_in_order()
     sys.exit(main())

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from tests.crash.lives import count_writes, interrupted, undisturbed
+from tests.harness import end_in_order
 
 
 async def main() -> int:
@@ -53,4 +54,5 @@ async def main() -> int:
     return 1 if failures or not survived else 0
 
 
+end_in_order()
 sys.exit(asyncio.run(main()))

@@ -16,7 +16,7 @@ from typing import Final
 
 from tests.ecosystem import cluster_api, kr8s
 from tests.ecosystem.outcome import Outcome
-from tests.harness import built
+from tests.harness import built, end_in_order
 
 PARTS: Final[Mapping[str, Callable[[Path, Path, str], Outcome]]] = {"cluster-api": cluster_api.run, "kr8s": kr8s.run}
 
@@ -44,4 +44,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    end_in_order()
     sys.exit(main())

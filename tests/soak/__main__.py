@@ -20,6 +20,7 @@ from typing import Final
 
 from tests.conformance import upstream
 from tests.conformance.replay import Server
+from tests.harness import end_in_order
 from tests.soak import damage, disk, kills
 from tests.soak.fuzz import campaign
 
@@ -114,4 +115,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    end_in_order()
     sys.exit(main())

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import aiohttp
+import orjson
 
 from tests.conformance import replay
 from tests.conformance.replay import Server
@@ -26,7 +27,7 @@ _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _KEPT: Final = ("name", "namespace", "labels", "annotations", "finalizers")
 _MOST: Final = 50
 """Objects of a collection that are brought."""
-_LOOKS: Final = 200
+_LOOKS: Final = 100
 _LOOK_SECONDS: Final = 0.05
 _SETTLE_SECONDS: Final = 1.5
 """Until an apiserver has heard of its own webhooks, which it does through a watch."""
@@ -36,26 +37,30 @@ _SETTLE_SECONDS: Final = 1.5
 class Situation:
     definitions: tuple[Object, ...]
     objects: tuple[tuple[str, Object], ...]
-    """Each with the path of its collection."""
+    """What the request is about, each with the path of its collection."""
+    siblings: tuple[tuple[str, Object], ...]
+    """Others of the same collections."""
     webhooks: tuple[tuple[str, Object], ...]
 
 
-NOTHING: Final = Situation((), (), ())
+NOTHING: Final = Situation((), (), (), ())
 
 
 async def taken(server: Server, request: Request) -> Situation:
     """What the request is about: what is on its path and around it, the definition of its kind, all webhooks."""
     async with _client(server) as client:
-        paths = list(_around(request.path))
-        found = {
-            (collection, each["metadata"]["name"]): each for path in paths for collection, each in await client.at(path)
-        }
-        # Those below are brought after those around them: a namespace before what is in it.
-        objects = sorted(((collection, each) for (collection, _), each in found.items()), key=lambda pair: len(pair[0]))
-        names = {f"{plural}.{group}" for group, plural in map(_kind, paths) if plural}
-        definitions = [each for name in sorted(names) for _, each in await client.at(f"{_DEFINITIONS}/{name}")]
+        objects: list[tuple[str, Object]] = []
+        siblings: list[tuple[str, Object]] = []
+        for path in _around(request.path):
+            for collection, obj in await client.at(path):
+                is_about = collection != path or obj["metadata"]["name"] == _named_in(request.body)
+                (objects if is_about else siblings).append((collection, obj))
+        # A namespace before what is in it.
+        objects.sort(key=lambda pair: len(pair[0]))
+        group, plural = _kind(request.path)
+        definitions = [each for _, each in await client.at(f"{_DEFINITIONS}/{plural}.{group}")] if plural else []
         webhooks = [pair for path in _WEBHOOKS for pair in await client.at(path)]
-    return Situation(tuple(definitions), tuple(objects), tuple(webhooks))
+    return Situation(tuple(definitions), tuple(objects), tuple(siblings), tuple(webhooks))
 
 
 @contextlib.asynccontextmanager
@@ -68,6 +73,8 @@ async def brought(server: Server, situation: Situation, *, with_webhooks: bool) 
             await client.served(definition)
         for collection, obj in situation.objects:
             await client.put_in_place(collection, obj)
+        for collection, obj in situation.siblings:
+            await client.create(collection, obj)
         for collection, obj in webhooks:
             await client.put_in_place(collection, obj)
         if webhooks:
@@ -89,6 +96,13 @@ def _around(path: str) -> Iterator[str]:
         yield f"/api/v1/namespaces/{parts[root + 1]}"
     for length in range(len(parts), max(root, len(parts) - 3), -1):
         yield "/" + "/".join(parts[:length])
+
+
+def _named_in(body: bytes | None) -> str:
+    try:
+        return str(orjson.loads(body or b"")["metadata"]["name"])
+    except (orjson.JSONDecodeError, LookupError, TypeError):
+        return ""
 
 
 def _kind(path: str) -> tuple[str, str]:
@@ -125,17 +139,22 @@ class _Client:
         return [(path.rpartition("/")[0], answer)] if cast("Object", answer.get("metadata", {})).get("name") else []
 
     async def put_in_place(self, collection: str, obj: Object) -> None:
-        """As it was, in place of what is there; what a server refuses to take is left out."""
-        metadata = cast("Object", obj["metadata"])
-        path = f"{collection}/{metadata['name']}"
-        fresh = {**obj, "metadata": {key: metadata[key] for key in _KEPT if key in metadata}}
+        """In place of what is there; what a server refuses to take is left out."""
+        path = f"{collection}/{obj['metadata']['name']}"
         for _ in range(_LOOKS):
-            code, created = await self._ask("POST", collection, fresh)
-            if code == 201 and "status" in obj and obj["status"] != created.get("status"):
-                await self._ask("PUT", f"{path}/status", {**created, "status": obj["status"]})
-            if code != 409 or await self._is_as(path, fresh):
+            if await self.create(collection, obj) or await self._is_as(path, obj):
                 return
             await self._let_go(path)
+
+    async def create(self, collection: str, obj: Object) -> bool:
+        """As it was elsewhere; false if there is one of that name."""
+        metadata = cast("Object", obj["metadata"])
+        fresh = {**obj, "metadata": {key: metadata[key] for key in _KEPT if key in metadata}}
+        code, created = await self._ask("POST", collection, fresh)
+        if code == 201 and "status" in obj and obj["status"] != created.get("status"):
+            path = f"{collection}/{metadata['name']}/status"
+            await self._ask("PUT", path, {**created, "status": obj["status"]})
+        return code != 409
 
     async def _is_as(self, path: str, wanted: Object) -> bool:
         _, present = await self._ask("GET", path)
