@@ -13,7 +13,6 @@ import datetime
 import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import uvloop
@@ -27,6 +26,7 @@ from steelyard.backup.making import Backups
 from steelyard.controllers import lifecycle
 from steelyard.controllers.claims import controller as claims
 from steelyard.datadir import DataDir
+from steelyard.frozen import frozen
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
@@ -65,7 +65,7 @@ def _open_store(path: Path, sealer: Sealer) -> Awaitable[Store]:
     return Store.open(path, sealer=sealer)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     data_dir: DataDir
     host: str
@@ -75,7 +75,7 @@ class Options:
     """How databases are opened; tests pass one that kills the process at a chosen write, or that skips fsync."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Running:
     """What a started platform offers to whoever started it."""
 

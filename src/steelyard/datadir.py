@@ -19,9 +19,10 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+from steelyard.frozen import frozen
 
 
 class AlreadyRunning(Exception):
@@ -33,7 +34,7 @@ class AlreadyRunning(Exception):
         self.instance = instance
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Instance:
     """What a running platform says of itself in its pid file; `url` is empty until it serves."""
 
@@ -43,7 +44,7 @@ class Instance:
     version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DataDir:
     root: Path
 

@@ -73,7 +73,7 @@ async def _fuzzed(folder: Path, seed: int, count: int) -> campaign.Figures:
         if figures.findings:
             async with _upstream(folder) as theirs:
                 await campaign.prepare_upstream(theirs, random.Random(seed))
-                await campaign.compare(figures, theirs)
+                await campaign.compare(figures, theirs, _say)
     return figures
 
 

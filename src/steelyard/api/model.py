@@ -7,12 +7,13 @@ names are snake_case; the API's camelCase comes from the alias generator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 
@@ -66,7 +67,7 @@ class Initialization(ApiModel):
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     """One column of `kubectl get`. Priority 0 is always shown, 1 only with `-o wide`."""
 
@@ -91,7 +92,7 @@ class Column:
 AGE = Column("Age", ".metadata.creationTimestamp", "Time since it was created.", "date")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scale:
     """Where `kubectl scale` finds its number."""
 
@@ -102,7 +103,7 @@ class Scale:
         return {"specReplicasPath": self.spec_replicas_path, "statusReplicasPath": self.status_replicas_path}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kind:
     resource: Resource
     singular: str

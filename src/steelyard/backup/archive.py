@@ -20,9 +20,10 @@ import os
 import re
 import tarfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final, cast
+
+from steelyard.frozen import frozen
 
 FORMAT: Final = 1
 DATABASE: Final = "steelyard.db"
@@ -40,13 +41,13 @@ class BadArchive(Exception):
     """The archive is damaged, incomplete, or none of ours; the message says which."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     size: int
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Manifest:
     version: str
     """Of Steelyard, when the backup was made."""

@@ -19,7 +19,6 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +31,7 @@ from steelyard.backup import archive
 from steelyard.backup.archive import BadArchive, Manifest
 from steelyard.datadir import DataDir
 from steelyard.encryption import BadKeys
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NODES
@@ -56,7 +56,7 @@ class WouldReplace(Exception):
     """There is data in the directory already."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Restored:
     manifest: Manifest
     revision: int

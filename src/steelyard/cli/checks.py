@@ -12,12 +12,12 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from steelyard import settings
 from steelyard.datadir import DataDir
+from steelyard.frozen import frozen
 from steelyard.kube import errors, pki
 
 _DISK_WANTED = 1 << 30
@@ -25,7 +25,7 @@ _EXPIRY_WARNING = datetime.timedelta(days=30)
 _OLDEST_SQLITE = (3, 35, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Finding:
     level: Literal["ok", "note", "FAIL"]
     subject: str

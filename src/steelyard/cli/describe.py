@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from steelyard.api.clusterapi import resources as clusterapi
 from steelyard.cli import output
+from steelyard.frozen import frozen
 from steelyard.kube import ages, errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -21,7 +21,7 @@ _CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 _EVENTS_SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Picture:
     """Everything `describe` tells of one claim."""
 

@@ -7,9 +7,9 @@ other resource is found by its plural, kind or short name, as kubectl does it, w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from steelyard.cli.exits import CommandError, Exit
+from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client import discovery
 from steelyard.kube.client.interface import Client
@@ -20,7 +20,7 @@ CLAIM_KIND = "WorkloadCluster"
 _CLAIM_NAMES = ("cluster", "clusters", "claim", "claims", "workloadcluster", "workloadclusters", "wc")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     kind: str
     """As the user wrote it; empty means the claim."""

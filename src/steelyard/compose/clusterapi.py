@@ -6,11 +6,10 @@ references, status) stays its own under server-side apply.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from steelyard.api.clusterapi import resources
 from steelyard.api.workloadcluster import UsedParameters
 from steelyard.compose import names
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -20,7 +19,7 @@ from steelyard.settings import Platform
 _CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Blueprint:
     """What all parts of one cluster have in common."""
 

@@ -7,14 +7,15 @@ beyond its own objects it asks for as a `Requirement`; the caller looks that up 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Desired:
     """One object to apply, holding exactly the fields that the composition decides."""
 
@@ -25,7 +26,7 @@ class Desired:
     """Machines are made from it: an older one may go only after every machine is up to date."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Requirement:
     """Something to look up: the object of that name, or, without a name, all in the namespace with the label."""
 
@@ -35,7 +36,7 @@ class Requirement:
     label: tuple[str, str] = ("", "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observed:
     """What was found: composed objects under their resource names, what was required under the names given to it."""
 
@@ -50,7 +51,7 @@ class Observed:
 NOTHING = Observed()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Condition:
     """A condition without its times, which composing does not know."""
 
@@ -60,7 +61,7 @@ class Condition:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Refusal:
     """Why the claim cannot be composed. Nothing is applied then, and nothing that exists is taken away."""
 
@@ -68,7 +69,7 @@ class Refusal:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Composed:
     desired: Mapping[str, Desired] = field(default_factory=dict[str, Desired])
     """By resource name, in the order in which to apply them. A resource name never changes; object names may."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from steelyard.compose import comparing
 from steelyard.compose.composed import Desired
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counts:
     desired: int
     ready: int
@@ -26,7 +26,7 @@ class Counts:
         return f"{self.ready}/{self.desired}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     control_plane: Counts
     workers: Counts

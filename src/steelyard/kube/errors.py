@@ -8,14 +8,14 @@ it uses.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cause:
     """One thing wrong with a request: which field, what kind of wrong, in words."""
 

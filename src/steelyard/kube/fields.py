@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import orjson
 
+from steelyard.frozen import frozen
 from steelyard.kube.errors import Cause
 
 NO_PATH: Final = "<nil>"
@@ -56,7 +56,7 @@ def number(value: int | float) -> str:
     return f"{mantissa.removesuffix('.0')}e{exponent[0]}{exponent[1:].lstrip('0').zfill(2)}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ordered:
     """A value whose keys are printed as they stand: Go prints a structure in the order of its declaration."""
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import datetime
 import ipaddress
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from steelyard.frozen import frozen
 
 CA_LIFETIME = datetime.timedelta(days=3650)
 LEAF_LIFETIME = datetime.timedelta(days=365)
@@ -23,7 +24,7 @@ _UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 """Where Kubernetes looks for the UID of a user in the subject of a certificate."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KeyPair:
     """A certificate and its private key, both PEM."""
 
@@ -84,7 +85,7 @@ def issue_client(
     return _issue(authority, _name(user, groups), [ExtendedKeyUsageOID.CLIENT_AUTH], [], now=now, lifetime=lifetime)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subject:
     common_name: str
     organisations: tuple[str, ...]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from steelyard.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resource:
     """One served resource, e.g. `Resource("cluster.x-k8s.io", "v1beta2", "machines", "Machine")`."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Literal
 
+from steelyard.frozen import frozen
 from steelyard.kube import errors, names, objects
 from steelyard.kube.objects import Object
 
@@ -21,7 +21,7 @@ _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
 _SYMBOLS = frozenset({"=", "==", "!=", "!", "(", ")", ",", "<", ">"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Requirement:
     key: str
     operator: Operator
@@ -43,7 +43,7 @@ class Requirement:
                 return _compares(value, self.operator, next(iter(self.values)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LabelSelector:
     requirements: tuple[Requirement, ...] = ()
     matches_nothing: bool = False
@@ -55,14 +55,14 @@ class LabelSelector:
         return not self.matches_nothing and all(requirement.matches(labels) for requirement in self.requirements)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldRequirement:
     field: str
     value: str
     negated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldSelector:
     """Which fields an object offers is the kind's business: `matches` is given the look-up."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
+from steelyard.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Problem:
     file: str
     line: int

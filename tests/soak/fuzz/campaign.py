@@ -36,6 +36,7 @@ RAW_SHARE: Final = 0.03
 RAW_SECONDS: Final = 0.2
 _PROBE_SECONDS: Final = 0.05
 _REPORT_EVERY: Final = 5000
+_ASKED_EVERY: Final = 20
 _DEFINITIONS: Final = 12
 _EXPECTED_IN_LOG: Final = "Invalid HTTP request received."
 
@@ -234,18 +235,24 @@ async def _probe(target: Target, figures: Figures) -> None:
         await wire.close()
 
 
-async def compare(figures: Figures, upstream: Server) -> None:
+async def compare(figures: Figures, upstream: Server, report: Report) -> None:
     """Asks upstream for its answer to each request that got a 5xx from us, in the situation in which it got it."""
-    for finding in figures.findings:
-        for with_webhooks, request in itertools.product((False, True), finding.shapes):
-            async with situation.brought(upstream, finding.situation, with_webhooks=with_webhooks):
-                finding.upstream = await _send(upstream, request)
-            if not finding.is_ours_alone:
-                break
-        else:
-            for request in finding.before:
-                await _send(upstream, request)
-            finding.upstream = await _send(upstream, finding.request)
+    for number, finding in enumerate(figures.findings, 1):
+        await _ask_upstream(finding, upstream)
+        if number % _ASKED_EVERY == 0:
+            report(f"asked about {number} of {len(figures.findings)}")
+
+
+async def _ask_upstream(finding: Finding, upstream: Server) -> None:
+    for with_webhooks, request in itertools.product((False, True), finding.shapes):
+        async with situation.brought(upstream, finding.situation, with_webhooks=with_webhooks):
+            finding.upstream = await _send(upstream, request)
+        if not finding.is_ours_alone:
+            return
+    async with situation.brought(upstream, situation.NOTHING, with_webhooks=False):
+        for request in finding.before:
+            await _send(upstream, request)
+        finding.upstream = await _send(upstream, finding.request)
 
 
 async def _send(server: Server, request: Request) -> Answer | None:

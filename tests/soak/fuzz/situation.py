@@ -65,7 +65,7 @@ async def taken(server: Server, request: Request) -> Situation:
 
 @contextlib.asynccontextmanager
 async def brought(server: Server, situation: Situation, *, with_webhooks: bool) -> AsyncGenerator[None]:
-    """Webhooks are removed afterwards, for they would meet whatever follows."""
+    """No webhook is left afterwards, for it would meet whatever follows."""
     webhooks = situation.webhooks if with_webhooks else ()
     async with _client(server) as client:
         for definition in situation.definitions:
@@ -82,10 +82,7 @@ async def brought(server: Server, situation: Situation, *, with_webhooks: bool) 
         try:
             yield
         finally:
-            for collection, obj in webhooks:
-                await client.remove(f"{collection}/{obj['metadata']['name']}")
-            if webhooks:
-                await asyncio.sleep(_SETTLE_SECONDS)
+            await client.remove_webhooks()
 
 
 def _around(path: str) -> Iterator[str]:
@@ -161,19 +158,20 @@ class _Client:
         apart = {"metadata": None, "status": None}
         return "deletionTimestamp" not in present.get("metadata", {}) and {**present, **apart} == {**wanted, **apart}
 
-    async def remove(self, path: str) -> None:
-        for _ in range(_LOOKS):
-            if await self._let_go(path):
-                return
+    async def remove_webhooks(self) -> None:
+        present = [f"{path}/{obj['metadata']['name']}" for path in _WEBHOOKS for _, obj in await self.at(path)]
+        for path in present:
+            await self._let_go(path)
+        if present:
+            await asyncio.sleep(_SETTLE_SECONDS)
 
-    async def _let_go(self, path: str) -> bool:
-        """Deletes it, whatever holds it; whether it is gone."""
+    async def _let_go(self, path: str) -> None:
+        """Deletes it, whatever holds it."""
         await self._ask("DELETE", path, {"gracePeriodSeconds": 0})
         unheld = {"metadata": {"finalizers": None}}
         code, _ = await self._ask("PATCH", path, unheld, **{"Content-Type": replay.MEDIA["merge"]})
         if code != 404:
             await asyncio.sleep(_LOOK_SECONDS)
-        return code == 404
 
     async def served(self, definition: Object) -> None:
         spec = definition["spec"]

@@ -7,16 +7,16 @@ at, the inventory names at least everything that exists, and what is named but n
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 from steelyard.compose import names
 from steelyard.compose.composed import Composed
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     resource_name: str
     api_version: str

@@ -7,12 +7,12 @@ is asked for, as in Crossplane's function protocol; with caches behind the clien
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from steelyard.compose import names
 from steelyard.compose.composed import NOTHING, Composed, Observed, Requirement
 from steelyard.controllers.claims import inventory
+from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -55,7 +55,7 @@ class Lookup:
         return objects.by_name(page.items)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     composed: Composed
     observed: Observed

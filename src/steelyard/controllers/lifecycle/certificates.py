@@ -14,9 +14,9 @@ from __future__ import annotations
 import base64
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from steelyard.controllers.lifecycle import names
+from steelyard.frozen import frozen
 from steelyard.kube import errors, objects, pki, resources
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -39,7 +39,7 @@ _CERTIFICATE_KEY = "tls.crt"
 _PRIVATE_KEY_KEY = "tls.key"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class File:
     """One entry of cloud-init's `write_files`."""
 

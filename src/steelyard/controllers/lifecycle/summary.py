@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from steelyard.controllers.lifecycle import verdicts
 from steelyard.controllers.lifecycle.verdicts import Status, Verdict
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
@@ -22,7 +22,7 @@ _BULLET = re.compile(r"\s*\*\s+")
 _OTHERS = {_ISSUE: "with other issues", _UNKNOWN: "with status unknown", _INFO: "with additional info"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reasons:
     """The reason of the result when something is wrong, when something is unknown, and when all is well."""
 

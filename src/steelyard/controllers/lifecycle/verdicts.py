@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal, cast
 
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import clock
@@ -21,7 +21,7 @@ _FIRST = {"Available": 0, "Ready": 1}
 _LAST = {"Deleting": 3, "Paused": 4}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     type: str
     status: Status

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final, cast
 
+from steelyard.frozen import frozen
 from steelyard.kube.builtin import types
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.schema.model import ANY, MISSING, ListType, MapType, Schema
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subresource:
     """E.g. `scale` of deployments, whose body is a Scale of autoscaling/v1."""
 
@@ -30,7 +30,7 @@ class Subresource:
     verbs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BuiltinKind:
     resource: Resource
     singular: str

@@ -7,13 +7,13 @@ documents are all made from what is found here.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, cast
 
 import orjson
 
+from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
 from steelyard.kube.schema.model import MISSING
 
@@ -32,7 +32,7 @@ SPECIAL: Final = frozenset(
 _FOLDER: Final = Path(__file__).parent
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     name: str
     base: str
@@ -60,7 +60,7 @@ class Field:
         return self.base not in SCALARS and self.base not in SPECIAL
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Type:
     name: str
     fields: dict[str, Field]

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from steelyard.frozen import frozen
 from steelyard.kube.cel.functions import Overload
 from steelyard.kube.cel.sizes import MOST, Size, add, multiply, scaled
 from steelyard.kube.cel.types import Type
@@ -22,7 +22,7 @@ _ADDRESS: Final = 16
 Estimate = tuple[int, Size | None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Argument:
     type: Type
     size: Size

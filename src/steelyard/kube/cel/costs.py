@@ -9,9 +9,9 @@ for: `all` is a loop that joins its results with `&&`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from steelyard.frozen import frozen
 from steelyard.kube.cel import callcosts, checker, parser
 from steelyard.kube.cel.ast import Call, Comprehension, Constant, Identifier, ListLiteral, MapLiteral, Node, Select
 from steelyard.kube.cel.callcosts import Argument
@@ -25,7 +25,7 @@ _SCALARS: Final = frozenset(("bool", "double", "duration", "int", "timestamp", "
 _Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Local:
     path: _Path
     size: Size | None

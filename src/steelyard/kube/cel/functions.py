@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from steelyard.frozen import frozen
 from steelyard.kube.cel import types, values
 from steelyard.kube.cel.types import Type
 
@@ -20,7 +20,7 @@ Implementation: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Overload:
     name: str
     parameters: tuple[Type, ...]

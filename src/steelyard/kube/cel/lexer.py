@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from steelyard.frozen import frozen
 from steelyard.kube.cel import values
 from steelyard.kube.cel.problems import CompileError, Problem
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Token:
     kind: Literal["name", "constant", "mark", "end"]
     text: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass
+
+from steelyard.frozen import frozen
 
 _MOST: int = 100
 
@@ -20,7 +21,7 @@ class CostExceeded(Exception):
     """The expression took too many steps; nothing absorbs this."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     position: int
     text: str

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
+
+from steelyard.frozen import frozen
 
 MOST: Final = (1 << 64) - 1
 """Costs and sizes grow no further than this."""
@@ -44,7 +46,7 @@ class Entries(NamedTuple):
         return Entries(self.is_list, self.key.union(other.key), self.value.union(other.value))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """The most elements of a value, the fewest bytes it takes in JSON, and the same of its parts."""
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from steelyard.frozen import frozen
+
 ListKind: TypeAlias = Literal["atomic", "set", "map"]
 
 
@@ -36,7 +38,7 @@ class Type:
         return f"{base}({', '.join(map(str, self.parameters))})" if self.parameters else base
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """A field of an object: `name` is the key in JSON, the type has fields by their escaped names."""
 

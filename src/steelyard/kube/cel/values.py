@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import datetime
 import functools
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, cast
 
+from steelyard.frozen import frozen
 from steelyard.kube.cel.problems import EvaluationError
 
 MAX_INT: Final = (1 << 63) - 1
@@ -25,7 +26,7 @@ class UInt(int):
 
 
 @functools.total_ordering
-@dataclass(frozen=True, slots=True)
+@frozen
 class Duration:
     nanoseconds: int
 
@@ -34,7 +35,7 @@ class Duration:
 
 
 @functools.total_ordering
-@dataclass(frozen=True, slots=True)
+@frozen
 class Timestamp:
     """Nanoseconds since 1970; the offset (in seconds) it was written with only counts where it is written again."""
 
@@ -50,7 +51,7 @@ class Timestamp:
         return utc.replace(microsecond=rest // 1000).astimezone(zone)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TypeName:
     """A type as a value: what `type(x)` gives."""
 

@@ -8,9 +8,9 @@ Every method raises the classes of `kube.errors`; a transport failure (refused, 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 
@@ -19,13 +19,13 @@ PatchKind = Literal["merge", "json", "strategic"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WatchEvent:
     type: EventType
     object: Object
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObjectList:
     items: Sequence[Object]
     resource_version: str

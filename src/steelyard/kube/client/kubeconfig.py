@@ -12,13 +12,14 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import orjson
 import yaml
 
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
@@ -30,7 +31,7 @@ class InvalidKubeconfig(ValueError):
     """The file is no kubeconfig, is incomplete, or asks for something Steelyard cannot do."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cluster:
     server: str
     certificate_authority: str = ""
@@ -41,7 +42,7 @@ class Cluster:
     proxy_url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class User:
     client_certificate: str = ""
     client_certificate_data: bytes = b""
@@ -53,14 +54,14 @@ class User:
     """A way to authenticate that Steelyard does not know, by its key in the file: `exec`, `auth-provider`, …"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Context:
     cluster: str
     user: str
     namespace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Connection:
     """What a client needs of a kubeconfig, with every file read."""
 
@@ -77,7 +78,7 @@ class Connection:
     namespace: str = "default"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kubeconfig:
     clusters: Mapping[str, Cluster]
     users: Mapping[str, User]

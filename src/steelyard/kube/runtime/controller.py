@@ -10,9 +10,9 @@ import asyncio
 import itertools
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from steelyard.frozen import frozen
 from steelyard.kube import errors
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -32,7 +32,7 @@ _process = secrets.token_hex(3)
 _sequence = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     """Done for now; with `requeue_after`, look again after that many seconds even if nothing changes."""
 
@@ -43,7 +43,7 @@ class Reconciler(Protocol):
     async def reconcile(self, key: Key) -> Result: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Watch:
     """A change of such an object reconciles the objects that `mapper` names."""
 

@@ -15,6 +15,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Literal
 
+from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -48,7 +49,7 @@ class _Similar:
     messages: set[str] = field(default_factory=set[str])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Occurrence:
     involved: Object
     kind: EventKind

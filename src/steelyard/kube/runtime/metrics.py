@@ -6,14 +6,15 @@ One `Metrics` per registry; every controller binds its labels once, so that coun
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+from steelyard.frozen import frozen
 
 _DURATIONS = (0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueueMetrics:
     depth: Gauge
     adds: Counter
@@ -21,7 +22,7 @@ class QueueMetrics:
     latency: Histogram
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ControllerMetrics:
     successes: Counter
     conflicts: Counter

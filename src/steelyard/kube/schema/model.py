@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from steelyard.frozen import frozen
+
 MISSING: Final = object()
 """Stands for "no default"; null can be one."""
 
@@ -18,7 +20,7 @@ ListType = Literal["atomic", "set", "map"]
 MapType = Literal["granular", "atomic"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """A CEL rule (`x-kubernetes-validations`) as the definition has it."""
 

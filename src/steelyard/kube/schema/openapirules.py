@@ -4,9 +4,10 @@ extensions that need each other."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, cast
 
+from steelyard.frozen import frozen
 from steelyard.kube import fields, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
@@ -19,7 +20,7 @@ _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInva
 _JUNCTORS: Final = ("allOf", "oneOf", "anyOf")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Place:
     """Where in the schema a node stands, as far as rules depend on it."""
 

@@ -5,9 +5,10 @@ one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from steelyard.frozen import frozen
 from steelyard.kube import fields
 from steelyard.kube.cel import costs, types
 from steelyard.kube.errors import Cause
@@ -25,7 +26,7 @@ def check(schema: Schema, path: str, *, is_known: bool = False) -> list[Cause]:
     return found + checker.budget.causes(path)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Place:
     """Where a node stands: whether it is an object, which list keeps it from being told apart, how often it occurs."""
 

@@ -8,9 +8,9 @@ without rules costs one look-up. Rules are compiled when a value first meets the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
+from steelyard.frozen import frozen
 from steelyard.kube import fields
 from steelyard.kube.cel import values
 from steelyard.kube.cel.problems import CompileError, CostExceeded, EvaluationError
@@ -29,7 +29,7 @@ _NOT_CHECKED: Final = (
 _Evaluate: TypeAlias = Callable[[Any, Any], Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compiled:
     """One rule ready to run. `problem` and `message_problem` say why it is not."""
 
@@ -43,7 +43,7 @@ class Compiled:
     message_problem: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Node:
     schema: Schema
     compiled: tuple[Compiled, ...]
@@ -52,7 +52,7 @@ class _Node:
     items: _Node | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Correlation:
     """A value and its old one; or only those of the nearest part around it that has both."""
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
 from steelyard.kube.store.record import Record
 
@@ -23,7 +24,7 @@ AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class User:
     name: str
     groups: tuple[str, ...] = ()

@@ -6,13 +6,13 @@ Built-in columns are named and explained by the tables of facts; what stands in 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from typing import Any, cast
 
 import orjson
 
+from steelyard.frozen import frozen
 from steelyard.kube import ages, objects
 from steelyard.kube.builtin import types
 from steelyard.kube.objects import Object
@@ -21,7 +21,7 @@ from steelyard.kube.server.printing import cells, cluster, workloads
 from steelyard.kube.server.printing.cells import Cell
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Column:
     name: str
     cell: Cell

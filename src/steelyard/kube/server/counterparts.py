@@ -9,11 +9,11 @@ that the second no longer wants are called deprecated there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import orjson
 
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.builtin import encoding
 from steelyard.kube.objects import Object
@@ -32,7 +32,7 @@ _RENAMED: Final = {
 _STORED: Final = {new: old for old, new in _RENAMED.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counterpart:
     """How objects of a kind are made from those that are stored, and the reverse."""
 

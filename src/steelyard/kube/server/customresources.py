@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from steelyard.frozen import frozen
 from steelyard.kube import fields, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
@@ -22,7 +23,7 @@ from steelyard.kube.server.admission import endpoint
 from steelyard.kube.server.admission.conversion import Conversion
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScalePaths:
     """JSON paths as the definition has them: `.spec.replicas`."""
 

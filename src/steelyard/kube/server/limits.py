@@ -6,9 +6,9 @@ stop a flood must get an answer during it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
+from steelyard.frozen import frozen
 from steelyard.kube import errors
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 
@@ -16,7 +16,7 @@ RETRY_SECONDS: Final = 1
 _READING_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """Requests in flight; 0 is no limit."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import base64
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
+from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.server import options as parameters
@@ -24,7 +24,7 @@ _MATCHES: Final = ("Exact", "NotOlderThan", "")
 _BASE64: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ListOptions:
     resource_version: str = ""
     match: str = ""
@@ -111,7 +111,7 @@ def _refuse(causes: list[Cause]) -> None:
         raise errors.invalid("meta.k8s.io", "ListOptions", "", causes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Continuation:
     """Where a list goes on."""
 

@@ -7,10 +7,10 @@ parameters: `application/json;as=Table;v=v1;g=meta.k8s.io`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, cast
 
+from steelyard.frozen import frozen
 from steelyard.kube import errors
 from steelyard.kube.server.call import MetaVersion, Representation
 
@@ -36,7 +36,7 @@ _REPRESENTATIONS: Final[dict[str, Representation]] = {
 _META_VERSIONS: Final = ("v1", "v1beta1")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Accepted:
     format: Format = "json"
     representation: Representation = "object"

@@ -12,11 +12,11 @@ import functools
 import re
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import orjson
 
+from steelyard.frozen import frozen
 from steelyard.kube.builtin import wire
 from steelyard.kube.objects import Object
 
@@ -94,7 +94,7 @@ def _by_name(number: int, encode: Encode) -> Encode:
     return lambda values: b"".join(_named(number, name, encode(value)) for name, value in values.items())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Message:
     fields: Mapping[str, Encode]
     extensions: int

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
+from steelyard.frozen import frozen
 from steelyard.kube import errors, fields, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
@@ -20,7 +20,7 @@ _FIELD_VALIDATION = ("Ignore", "Warn", "Strict")
 _PROPAGATION = ("Background", "Foreground", "Orphan")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WriteOptions:
     manager: str = ""
     dry_run: bool = False
@@ -28,7 +28,7 @@ class WriteOptions:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeleteOptions:
     uid: str = ""
     resource_version: str = ""

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.builtin import encoding, tables
 from steelyard.kube.objects import Object
@@ -32,7 +33,7 @@ _NOTHING: Object = {}
 _REVIEWS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Subresource:
     name: str
     group: str
@@ -41,7 +42,7 @@ class Subresource:
     verbs: tuple[str, ...] = ("get", "patch", "update")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scale:
     """Where an object keeps what its scale subresource shows."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from steelyard.frozen import frozen
 from steelyard.kube import errors, objects, selectors
 from steelyard.kube.objects import Object
 from steelyard.kube.server import jsonpath
@@ -16,7 +16,7 @@ from steelyard.kube.store.record import Record
 _METADATA_FIELDS = {"metadata.name": ("metadata", "name"), "metadata.namespace": ("metadata", "namespace")}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     labels: selectors.LabelSelector
     fields: selectors.FieldSelector

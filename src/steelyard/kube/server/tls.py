@@ -7,13 +7,13 @@ sign, or that has expired, does not end the connection (`clientcerts.py`): its r
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
 
+from steelyard.frozen import frozen
 from steelyard.kube.pki import KeyPair
 from steelyard.kube.server import clientcerts, tlsfiles
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServingTls:
     """`certificate` is shown to clients; client certificates are checked against `client_authority` (PEM)."""
 

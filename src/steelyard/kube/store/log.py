@@ -18,11 +18,11 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from steelyard.frozen import frozen
 from steelyard.kube.store import sealing
 from steelyard.kube.store.errors import Compacted, Corrupt
 from steelyard.kube.store.record import Change, Record, checksum, upper_bound
@@ -61,7 +61,7 @@ class Row(NamedTuple):
     checksum: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loaded:
     """What a scan of the whole log finds."""
 
@@ -71,7 +71,7 @@ class Loaded:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Survey:
     """What a check of the whole log finds, without keeping any of it."""
 

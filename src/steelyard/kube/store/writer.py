@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from steelyard.frozen import frozen
 from steelyard.kube.store import acknowledged
 from steelyard.kube.store.errors import Closed, StoreFailed
 from steelyard.kube.store.log import Loaded, Log, Row, is_damage
@@ -83,7 +84,7 @@ class Probe:
     """A small write that changes nothing, to see whether there is space again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observer:
     """Told what the thread did, always on the event loop and in the order it happened."""
 
@@ -96,7 +97,7 @@ class Observer:
     compacted: Callable[[Compaction, Exception | None], None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     fsync: bool
     max_batch: int

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.pki import KeyPair
@@ -34,7 +34,7 @@ class BadBootstrapData(Exception):
     """The bootstrap data cannot bring up a node; the message says which part of it and why."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Init:
     """The first control-plane machine: it brings the authority and starts the cluster's API."""
 
@@ -45,7 +45,7 @@ class Init:
     service_account_key: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Join:
     """Any further machine. A control-plane one also carries the authority, as it starts an API server too."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import base64
 import zlib
-from dataclasses import dataclass
 
 from steelyard.api.resources import SIMULATED_MACHINES
+from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
@@ -31,7 +31,7 @@ FINALIZER = "simulatedmachine.infrastructure.cluster.x-k8s.io"
 _RETRY_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delays:
     """Seconds that each step of a machine's life takes."""
 
@@ -40,7 +40,7 @@ class Delays:
     delete: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Place:
     """Where a machine belongs."""
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from steelyard.frozen import frozen
 
 Action = Literal["nothing", "initialize", "add", "remove"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Member:
     """One control-plane machine, as far as the decision needs to know it."""
 
@@ -40,7 +41,7 @@ class Member:
         return self.has_node and not self.problems
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     action: Action
     machine: str = ""

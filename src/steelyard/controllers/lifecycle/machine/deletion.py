@@ -7,7 +7,6 @@ Node is gone after its infrastructure. When the whole cluster goes, its Nodes go
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 
 from steelyard.controllers.lifecycle import names
 from steelyard.controllers.lifecycle.contract import Externals, Reference
@@ -16,6 +15,7 @@ from steelyard.controllers.lifecycle.machine.drain import drain
 from steelyard.controllers.lifecycle.machine.status import Observed
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine
 from steelyard.controllers.lifecycle.workload import Connection, Workloads
+from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -27,7 +27,7 @@ _DRAIN_RETRY = 20.0
 _CONNECTION_RETRY = 5.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     is_finished: bool = False
     retry_after: float | None = None

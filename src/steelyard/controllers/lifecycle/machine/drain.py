@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from steelyard.controllers.lifecycle.workload import Connection
+from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -14,7 +13,7 @@ _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 _NAMES_SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Drained:
     left: int
     message: str

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from steelyard.controllers.lifecycle import names
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
@@ -24,7 +24,7 @@ _NOT_ROLLED_OUT = ("clusterName", "minReadySeconds", "readinessGates", "deletion
 """Fields of the machine template that are changed in place."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     """One MachineSet: how many machines it is told to have, how many it has, how many of them are available."""
 
@@ -36,7 +36,7 @@ class Group:
     created: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Strategy:
     kind: str = ROLLING_UPDATE
     max_surge: int = 1

@@ -9,9 +9,9 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from steelyard.controllers.lifecycle import names, verdicts
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import clock as clocks
@@ -24,7 +24,7 @@ _MUST, _SHOULD, _BETTER, _COULD, _MUST_NOT = 100.0, 75.0, 50.0, 20.0, 0.0
 _TEN_DAYS = 864000.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     create: int = 0
     delete: tuple[str, ...] = ()

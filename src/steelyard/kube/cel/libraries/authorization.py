@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeAlias
 
+from steelyard.frozen import frozen
 from steelyard.kube import names
 from steelyard.kube.cel.functions import declare
 from steelyard.kube.cel.problems import EvaluationError
@@ -21,7 +21,7 @@ Decide: TypeAlias = "Callable[[Check], tuple[bool, str]]"
 """Whether it is allowed, and why."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rights:
     """The variable `authorizer` itself."""
 
@@ -38,14 +38,14 @@ class Rights:
         return self.requested if field == "requestResource" else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Group:
     kind: ClassVar[str] = "kubernetes.authorization.GroupCheck"
     rights: Rights
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     kind: ClassVar[str] = "kubernetes.authorization.ResourceCheck"
     decide: Decide
@@ -59,13 +59,13 @@ class Check:
     path: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PathCheck:
     kind: ClassVar[str] = "kubernetes.authorization.PathCheck"
     check: Check
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     kind: ClassVar[str] = "kubernetes.authorization.Decision"
     is_allowed: bool

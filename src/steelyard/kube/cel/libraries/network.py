@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
+from steelyard.frozen import frozen
 from steelyard.kube import fields
 from steelyard.kube.cel.functions import declare
 from steelyard.kube.cel.problems import EvaluationError
@@ -15,13 +15,13 @@ from steelyard.kube.cel.problems import EvaluationError
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IP:
     kind: ClassVar[str] = "net.IP"
     address: _Address
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CIDR:
     kind: ClassVar[str] = "net.CIDR"
     address: _Address
@@ -31,7 +31,7 @@ class CIDR:
         return ipaddress.ip_network((self.address, self.bits), strict=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class URL:
     kind: ClassVar[str] = "kubernetes.URL"
     parts: SplitResult

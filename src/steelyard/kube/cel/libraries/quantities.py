@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar, Final
 
+from steelyard.frozen import frozen
 from steelyard.kube.cel import values
 from steelyard.kube.cel.functions import declare
 from steelyard.kube.cel.problems import EvaluationError
@@ -24,7 +24,7 @@ _NANO: Final = Fraction(1, 10**9)
 
 
 @functools.total_ordering
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quantity:
     kind: ClassVar[str] = "kubernetes.Quantity"
     amount: Fraction

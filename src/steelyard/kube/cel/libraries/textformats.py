@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from steelyard.frozen import frozen
 from steelyard.kube import names
 from steelyard.kube.cel.functions import declare
 from steelyard.kube.cel.libraries import network
@@ -13,7 +13,7 @@ from steelyard.kube.cel.values import NONE, Optional
 from steelyard.kube.schema import formats
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NamedFormat:
     kind: ClassVar[str] = "kubernetes.NamedFormat"
     name: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+from steelyard.frozen import frozen
 from steelyard.kube import fields, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.server.access import rules
@@ -22,7 +22,7 @@ Place = tuple[str, str]
 """Namespace, empty for the cluster, and name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Binding:
     namespace: str
     name: str

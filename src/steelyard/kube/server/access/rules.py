@@ -6,9 +6,9 @@ A rule is compiled to sets once, when its role is read; a request is then matche
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
+from steelyard.frozen import frozen
 from steelyard.kube import fields, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.server.authz import Attributes
@@ -20,7 +20,7 @@ FULL_AUTHORITY: Final[tuple[Object, ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """One entry of a role's `rules`; `source` is that entry, read-only."""
 

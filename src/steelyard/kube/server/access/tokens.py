@@ -10,12 +10,12 @@ import base64
 import hashlib
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
@@ -35,7 +35,7 @@ class InvalidToken(Exception):
     """Why a token is not accepted."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claims:
     audiences: tuple[str, ...]
     issued: int

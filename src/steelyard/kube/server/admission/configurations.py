@@ -7,9 +7,9 @@ found once per kind, subresource and operation; a server without configurations 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 
+from steelyard.frozen import frozen
 from steelyard.kube import objects, selectors
 from steelyard.kube.objects import Object
 from steelyard.kube.server import keys
@@ -27,7 +27,7 @@ KINDS: Final = frozenset({MUTATING, VALIDATING})
 _DEFAULT_SECONDS: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """The hooks whose rules match a kind of request, each with the version in which it wants to see the object."""
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import orjson
 
+from steelyard.frozen import frozen
 from steelyard.kube import errors, fields, objectmeta, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.server.admission.calling import Caller, CallFailed
@@ -26,7 +26,7 @@ _VERSIONS: Final = ("v1", "v1beta1")
 _OPEN_METADATA: Final = ("labels", "annotations")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conversion:
     endpoint: Endpoint
     review_versions: tuple[str, ...]

@@ -10,10 +10,10 @@ import binascii
 import re
 import ssl
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
+from steelyard.frozen import frozen
 from steelyard.kube import fields, names, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
@@ -21,7 +21,7 @@ from steelyard.kube.objects import Object
 _FORM: Final = "; desired format: https://host[/path]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ServiceReference:
     namespace: str
     name: str
@@ -34,7 +34,7 @@ class ServiceReference:
         return f"{self.name}.{self.namespace}.svc"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Endpoint:
     url: str
     service: ServiceReference | None

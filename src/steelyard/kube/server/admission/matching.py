@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, Resource
@@ -21,7 +22,7 @@ from steelyard.kube.server.registry import Registry, Served
 Operation = Literal["CREATE", "UPDATE", "DELETE"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     operations: frozenset[str]
     groups: frozenset[str]

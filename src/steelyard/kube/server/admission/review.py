@@ -9,11 +9,11 @@ import base64
 import binascii
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import orjson
 
+from steelyard.frozen import frozen
 from steelyard.kube import errors, fields, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.server.admission import gowords
@@ -28,7 +28,7 @@ _UNDECODABLE: Final = "received undecodable patch in webhook response"
 _JSON_PATCH: Final = "JSONPatch"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Verdict:
     allowed: bool
     patch: list[Any]

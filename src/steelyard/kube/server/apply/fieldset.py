@@ -16,11 +16,12 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, TypeAlias, cast
 
 import orjson
 
+from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
 
 Tree: TypeAlias = dict[str, Any]
@@ -36,7 +37,7 @@ class InvalidFields(ValueError):
     """A FieldsV1 document that is not one."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FieldSet:
     """An immutable set of fields."""
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, cast
 
 import orjson
 
+from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.server.apply import fieldset
@@ -60,7 +61,7 @@ class Identity(NamedTuple):
         return f"{text} using {self.api_version}" if self.operation == "Update" else text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """What one manager manages. `time` is RFC 3339 in UTC to the second, or empty."""
 

@@ -8,9 +8,9 @@ change.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
 from steelyard.kube.schema.model import MISSING
 from steelyard.kube.server.apply import fieldset
@@ -20,7 +20,7 @@ from steelyard.kube.server.apply.shape import ATOMIC, Shape
 _ABSENT: Final = object()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Comparison:
     """Which fields differ between two values; each field is in at most one of the three sets."""
 

@@ -7,11 +7,12 @@ answered with 422 and the document (or, for a strategic merge patch, the patch) 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, cast
 
 import orjson
 
+from steelyard.frozen import frozen
 from steelyard.kube import errors, fields
 from steelyard.kube.builtin import tables
 from steelyard.kube.objects import Object
@@ -25,7 +26,7 @@ from steelyard.kube.server.patch import conversion, jsonpatch, mergepatch, quoti
 _MAP: Final = "map[string]interface {}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """What is patched: `resource` names its Go type, unless it is `custom` and has none."""
 
@@ -39,7 +40,7 @@ class Target:
         return None if self.custom else tables.type_name(resource.group, resource.version, resource.kind)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Patched:
     document: Any
     """It shares parts with the current object and with the patch: decode it before changing anything."""

@@ -1,0 +1,45 @@
+"""Immutable values with named fields: frozen dataclasses that cost little to define and little to make.
+
+A frozen dataclass writes, compiles and runs the source of six methods when its module is imported, and sets its fields
+the long way round whenever one is made. With the hundred and more there are, that was a tenth of the platform's start.
+Here only the constructor is compiled. That nobody assigns to a field is checked with the types, not at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import Field, dataclass, field, fields
+from operator import attrgetter
+from typing import Any, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def frozen(cls: type[T]) -> type[T]:
+    """Equal to others of its class with equal fields, and hashed by them."""
+    made: Any = dataclass(slots=True, repr=False, eq=False)(cls)
+    compared = [each for each in fields(made) if each.compare]
+    values = _values(compared)
+    hashed = _values(each for each in compared if each.hash is not False)
+
+    def is_equal(self: Any, other: Any) -> bool:
+        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+
+    def hash_of(self: Any) -> int:
+        return hash(hashed(self))
+
+    made.__eq__ = is_equal
+    made.__hash__ = hash_of
+    made.__repr__ = _shown
+    return made
+
+
+def _values(of: Iterable[Field[Any]]) -> Callable[[Any], Any]:
+    names = [each.name for each in of]
+    return attrgetter(*names) if names else type
+
+
+def _shown(self: Any) -> str:
+    given = ", ".join(f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr)
+    return f"{type(self).__qualname__}({given})"
