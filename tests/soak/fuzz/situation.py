@@ -24,6 +24,7 @@ Object = dict[str, Any]
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _WEBHOOKS: Final = (f"{_ADMISSION}/mutatingwebhookconfigurations", f"{_ADMISSION}/validatingwebhookconfigurations")
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_NAMESPACES: Final = "/api/v1/namespaces"
 _KEPT: Final = ("name", "namespace", "labels", "annotations", "finalizers")
 _MOST: Final = 50
 """Objects of a collection that are brought."""
@@ -137,10 +138,14 @@ class _Client:
 
     async def put_in_place(self, collection: str, obj: Object) -> None:
         """In place of what is there; what a server refuses to take is left out."""
-        path = f"{collection}/{obj['metadata']['name']}"
+        name = obj["metadata"]["name"]
+        path = f"{collection}/{name}"
         for _ in range(_LOOKS):
             if await self.create(collection, obj) or await self._is_as(path, obj):
                 return
+            if collection == _NAMESPACES:
+                # Something in it may hold it for good.
+                await self._ask("PUT", f"{path}/finalize", {**obj, "metadata": {"name": name}, "spec": {}})
             await self._let_go(path)
 
     async def create(self, collection: str, obj: Object) -> bool:
@@ -155,8 +160,10 @@ class _Client:
 
     async def _is_as(self, path: str, wanted: Object) -> bool:
         _, present = await self._ask("GET", path)
+        if "deletionTimestamp" in present.get("metadata", {}):
+            return False
         apart = {"metadata": None, "status": None}
-        return "deletionTimestamp" not in present.get("metadata", {}) and {**present, **apart} == {**wanted, **apart}
+        return path.rpartition("/")[0] == _NAMESPACES or {**present, **apart} == {**wanted, **apart}
 
     async def remove_webhooks(self) -> None:
         present = [f"{path}/{obj['metadata']['name']}" for path in _WEBHOOKS for _, obj in await self.at(path)]
