@@ -235,9 +235,13 @@ def internal(message: str) -> InternalError:
     return InternalError(f"Internal error occurred: {message}", causes=[Cause("", "", message)])
 
 
-def already_exists(group_resource: str, name: str) -> AlreadyExists:
+def already_exists(group_resource: str, name: str, *, is_going: bool = False) -> AlreadyExists:
+    """`is_going`: it is being deleted, and something holds it."""
     kind, _, group = group_resource.partition(".")
-    return AlreadyExists(f'{group_resource} "{name}" already exists', kind=kind, group=group, name=name)
+    message = f'{group_resource} "{name}" already exists'
+    return AlreadyExists(
+        f"object is being deleted: {message}" if is_going else message, kind=kind, group=group, name=name
+    )
 
 
 def conflict(group_resource: str, name: str, message: str) -> Conflict:

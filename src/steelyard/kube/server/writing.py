@@ -108,8 +108,10 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
         await admission.validate(obj, draft)
     if parameters.is_revision(stamp) and not wanted.dry_run:
         raise errors.Unclassified("resourceVersion should not be set on objects to be created")
-    if core.store.head(key) is not None:
-        raise errors.already_exists(resource.group_resource, metadata["name"])
+    present = core.store.head(key)
+    if present is not None:
+        is_going = objects.is_being_deleted(present.object)
+        raise errors.already_exists(resource.group_resource, metadata["name"], is_going=is_going)
     if wanted.dry_run:
         if stamp:
             # Nothing gives it another version, so it is shown with the one that it came with.
