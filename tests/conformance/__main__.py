@@ -21,7 +21,7 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.conformance import compare, corpus, hooks, keys, ours, randomised, rates, replay, upstream
+from tests.conformance import compare, corpus, hooks, keys, mutated, ours, randomised, rates, replay, upstream
 from tests.conformance.compare import Outcome
 from tests.conformance.corpus import Sequence
 from tests.conformance.replay import Server
@@ -112,6 +112,7 @@ def main() -> int:
     parser.add_argument("bullets", nargs="*", help="which parts of the corpus; all by default")
     parser.add_argument("--only", default="", help="sequences whose name contains this")
     parser.add_argument("--seed", type=int, default=None, help="of the random sequences; a new one by default")
+    parser.add_argument("--mutated", type=int, default=0, metavar="N", help="instead, N sequences with one change each")
     parser.add_argument("--record", action="store_true", help="write the rates to record.json")
     parser.add_argument("--brief", action="store_true", help="show the first difference of each sequence only")
     given = parser.parse_args()
@@ -126,6 +127,8 @@ def main() -> int:
         if each.bullet in wanted and given.only in each.name
     ]
     definitions = [each for each in shared.load() if sharedcrds.BULLET in wanted and given.only in each.name]
+    if given.mutated:
+        sequences, definitions = list(mutated.sequences(seed, given.mutated)), []
     objects_seed = given.seed if given.seed is not None else SAMPLES
     started = time.monotonic()
     outcomes = settled(sequences, definitions, objects_seed)
@@ -141,6 +144,8 @@ def main() -> int:
         print(f"{sharedcrds.BULLET}: {sharedcrds.summary(of_definitions)}; seed {objects_seed}")
     elif not shared.FOLDER.is_dir():
         print(f"{sharedcrds.BULLET}: skipped, because {shared.FOLDER} is not there")
+    if given.mutated:
+        return 0 if all(each.passed for each in outcomes) else 1
     if given.only:
         return 0
     fallen = rates.fallen(counted, rates.recorded(), wanted)
