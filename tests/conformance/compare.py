@@ -13,6 +13,8 @@ from tests.conformance.corpus import Sequence
 from tests.conformance.normalise import Normaliser
 from tests.conformance.replay import Exchange
 
+STUCK = "upstream: "
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -22,6 +24,11 @@ class Outcome:
     @property
     def passed(self) -> bool:
         return not self.differences
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether upstream did not come to the end: a state never came, or too late, or a value was not there."""
+        return any(each.startswith(STUCK) for each in self.differences)
 
 
 def compare(sequence: Sequence, upstream: list[Exchange], ours: list[Exchange]) -> Outcome:

@@ -64,6 +64,12 @@ def at(obj: Any, *path: str | int) -> Any:
     return value
 
 
+def text(obj: Object, key: str) -> str:
+    """Empty where there is none, or something else than text."""
+    value = obj.get(key)
+    return value if isinstance(value, str) else ""
+
+
 def metadata(obj: Object) -> Object:
     return mapping(obj.get("metadata"))
 

@@ -31,22 +31,36 @@ def validate(
     old: Any = MISSING,
     warnings: list[str] | None = None,
     is_resource: bool = True,
+    part: str = "",
 ) -> list[Cause]:
     """Everything wrong with the value; `path` is put in front of the fields. `old` is the stored value on an update.
 
     `warnings` takes what is wrong by CEL rules but was so before. A resource has a kind and a name that rules may use.
+    Of an update to a `part`, which the status is, only that part is looked at, and told of by its own paths; rules and
+    list types count as a whole.
     """
-    found: Findings = []
-    checker(schema)(value, "", found)
-    if found and old is not MISSING:
-        found = ratchet.without_unchanged(found, schema, value, old)
-    causes = [_placed(cause, path) for _, cause in _distinct(found)]
+    causes = _checked(schema, value, old, path) if not part else _checked_part(schema, value, old, part)
     causes += embedded.validate(schema, value, path)
     duplicates = listtypes.validate(schema, value, path)
     if duplicates and (old is MISSING or not listtypes.validate(schema, old, path)):
         causes += duplicates
     rules.validate(schema, value, path, old=old, found=causes, warnings=warnings, is_resource=is_resource)
     return causes
+
+
+def _checked(schema: Schema, value: Any, old: Any, path: str) -> list[Cause]:
+    found: Findings = []
+    checker(schema)(value, "", found)
+    if found and old is not MISSING:
+        found = ratchet.without_unchanged(found, schema, value, old)
+    return [_placed(cause, path) for _, cause in _distinct(found)]
+
+
+def _checked_part(schema: Schema, value: Any, old: Any, part: str) -> list[Cause]:
+    child = schema.child(part)
+    if child is None or part not in value:
+        return []
+    return _checked(child, value[part], MISSING if old is MISSING else old.get(part, MISSING), part)
 
 
 def checker(schema: Schema) -> Check:

@@ -121,7 +121,7 @@ def _versions(versions: list[Object], known: Collection[Any]) -> Iterable[Cause]
         yield fields.invalid("spec.versions", crdvalues.of_versions(versions), "must contain unique version names")
     if sum(version.get("storage") is True for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
-        yield fields.invalid("spec.versions", crdvalues.of_versions(versions), text)
+        yield fields.invalid("spec.versions", crdvalues.of_versions(versions) if versions else None, text)
     if listed and listed[0] and (wrong := names.dns1035_label(listed[0])):
         yield fields.invalid("spec.version", listed[0], ",".join(wrong))
 
@@ -366,12 +366,14 @@ def _stored_versions(crd: Object, spec: Object) -> Iterable[Cause]:
         yield fields.invalid(path, None, "must have at least one stored version")
         return
     versions = _versions_of(spec)
-    present = {str(version.get("name")) for version in versions}
+    unseen = set(stored)
     for version in versions:
-        if version.get("storage") is True and version.get("name") not in stored:
+        # A name that comes a second time, which is wrong already, finds nothing left.
+        if version.get("storage") is True and version.get("name") not in unseen:
             yield fields.invalid(path, stored, f"must have the storage version {version.get('name')}")
+        unseen.discard(str(version.get("name")))
     for index, name in enumerate(stored):
-        if name not in present:
+        if name in unseen:
             text = (
                 f"missing from spec.versions; {name} was previously a storage version, and must remain in "
                 f"spec.versions until a storage migration ensures no data remains persisted in {name} and removes "

@@ -129,10 +129,17 @@ def _deprecation(version: Object, spec: Object, kind: str) -> str:
 
 
 def validate_object(
-    served: ServedVersion, obj: Object, old: Object | None = None, warnings: list[str] | None = None
+    served: ServedVersion,
+    obj: Object,
+    old: Object | None = None,
+    warnings: list[str] | None = None,
+    *,
+    subresource: str = "",
 ) -> list[Cause]:
     """A custom resource against its schema and what its scale subresource needs; metadata is judged elsewhere."""
-    found = validate.validate(served.schema, obj, old=MISSING if old is None else old, warnings=warnings)
+    part = "status" if subresource == "status" else ""
+    before = MISSING if old is None else old
+    found = validate.validate(served.schema, obj, old=before, warnings=warnings, part=part)
     if served.scale is not None:
         found += validate_scale(served.scale, obj)
     return found

@@ -7,7 +7,8 @@ recorded, and then the result is judged. An update that comes out as what is sto
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -41,6 +42,16 @@ class Draft:
     warnings: tuple[str, ...] = ()
     is_tracked: bool = False
     """Its managed fields are right already, because it was made by server-side apply."""
+
+
+@contextlib.contextmanager
+def warned(draft: Draft) -> Generator[None]:
+    """What was to be warned of is told also when the write is refused after all."""
+    try:
+        yield
+    except errors.ApiError as error:
+        error.warnings = (*draft.warnings, *error.warnings)
+        raise
 
 
 def decode(served: Served, body: Any, wanted: WriteOptions, payload: Payload | None = None) -> Draft:
@@ -287,7 +298,7 @@ def changed(
     )
     if served.custom:
         unchanged: list[str] = []
-        causes += customresources.validate_object(served.custom, obj, old, unchanged)
+        causes += customresources.validate_object(served.custom, obj, old, unchanged, subresource=subresource)
         draft.warnings += (*unchanged, *metadata.finalizer_warnings(obj, old)) if not causes else ()
     else:
         wrong: list[Cause] = []

@@ -28,9 +28,14 @@ def answer(served: Served, call: Call, access: Access, timestamp: str) -> Reply:
     wanted = parameters.write_options(call.options)
     bodies.read_object(call, served.resource.kind)
     draft = drafts.decode(served, call.body, wanted, call.payload)
-    _settle_namespace(served, call, draft.obj)
-    drafts.prepare_new(served, draft, wanted, timestamp)
-    reviewed, kind = draft.obj, served.resource.kind
+    with drafts.warned(draft):
+        _settle_namespace(served, call, draft.obj)
+        drafts.prepare_new(served, draft, wanted, timestamp)
+        return Reply(201, _answered(served, call, access, draft.obj, timestamp), warnings=draft.warnings)
+
+
+def _answered(served: Served, call: Call, access: Access, reviewed: Object, timestamp: str) -> Object:
+    kind = served.resource.kind
     spec = objects.mapping(reviewed.get("spec"))
     match kind:
         case "SelfSubjectReview":
@@ -46,7 +51,7 @@ def answer(served: Served, call: Call, access: Access, timestamp: str) -> Reply:
             status = _decision(access, call.user if kind == "SelfSubjectAccessReview" else _user(spec), spec)
             reviewed["spec"] = spec
     reviewed["status"] = status
-    return Reply(201, reviewed, warnings=draft.warnings)
+    return reviewed
 
 
 def _settle_namespace(served: Served, call: Call, obj: Object) -> None:

@@ -9,11 +9,10 @@ are asked in between, the write expects the state that it was decided on, and is
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
-from steelyard.kube import errors, fields, objects
+from steelyard.kube import errors, fields, objects, uids
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server import bodies, deleting, drafts, keys, reading, strictness
@@ -50,23 +49,13 @@ async def retried(served: Served, call: Call, attempt: Callable[[], Awaitable[Re
     raise errors.conflict(served.group_resource, call.name, MODIFIED)
 
 
-@contextmanager
-def warned(draft: Draft) -> Generator[None]:
-    """What was to be warned of is told also when the write is refused after all."""
-    try:
-        yield
-    except errors.ApiError as error:
-        error.warnings = (*draft.warnings, *error.warnings)
-        raise
-
-
 async def create(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.write_options(call.options)
     bodies.read_object(call, served.resource.kind)
 
     async def attempt() -> Reply:
         draft = drafts.decode(served, call.body, wanted, call.payload)
-        with warned(draft):
+        with drafts.warned(draft):
             return await insert(core, served, call, draft, wanted)
 
     return await retried(served, call, attempt)
@@ -137,7 +126,7 @@ async def update(core: Core, served: Served, call: Call) -> Reply:
 
     async def attempt() -> Reply:
         draft = drafts.decode(served, call.body, wanted, call.payload)
-        with warned(draft):
+        with drafts.warned(draft):
             check_identity(served, draft.obj, call)
             record = core.store.head(core.key(served.resource, call.namespace, call.name))
             if record is None and served.strategy.creates_on_update and not call.subresource:
@@ -168,7 +157,7 @@ async def patch(core: Core, served: Served, call: Call) -> Reply:
             return await _apply(core, served, call, wanted)
         record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
         draft = drafts.decode_patched(served, patching.apply(target, call, view(record, served), wanted), wanted)
-        with warned(draft):
+        with drafts.warned(draft):
             check_identity(served, draft.obj, call)
             return await replace(core, served, call, record, draft, wanted)
 
@@ -263,7 +252,7 @@ def applied(served: Served, body: Any) -> Object:
         configuration = objects.copy(cast(Object, body))
     except TypeError as error:
         raise errors.BadRequest(f"the object is not JSON: {error}") from None
-    api_version, kind = str(configuration.get("apiVersion") or ""), str(configuration.get("kind") or "")
+    api_version, kind = objects.text(configuration, "apiVersion"), objects.text(configuration, "kind")
     if (api_version, kind) != (served.resource.api_version, served.resource.kind):
         group_version = api_version if "/" in api_version else f"/{api_version}"
         raise errors.BadRequest(f"invalid object type: {group_version}, Kind={kind}")
@@ -282,7 +271,11 @@ def _repeated(call: Call, wanted: WriteOptions) -> tuple[str, ...]:
 
 def _generate_name(core: Core, served: Served, namespace: str, metadata: Object) -> None:
     prefix = metadata.get("generateName")
-    if metadata.get("name") or not prefix:
+    if metadata.get("name"):
+        return
+    if not prefix:
+        if served.strategy.names_itself:
+            metadata["name"] = uids.new()
         return
     for _ in range(_ATTEMPTS):
         suffix = "".join(random.choices(naming.SUFFIX_ALPHABET, k=naming.SUFFIX_LENGTH))  # noqa: S311 no secret

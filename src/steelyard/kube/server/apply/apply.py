@@ -199,9 +199,9 @@ def _first_apply(
 
 
 def _check(kind: Shape, applied: Object, api_version: str) -> None:
-    group, version = resources.split_api_version(str(applied.get("apiVersion") or ""))
-    kind_text = f"{group}/{version}, Kind={applied.get('kind') or ''}"
-    if applied.get("apiVersion") != api_version:
+    group, version = resources.split_api_version(objects.text(applied, "apiVersion"))
+    kind_text = f"{group}/{version}, Kind={objects.text(applied, 'kind')}"
+    if applied.get("apiVersion") != api_version or not isinstance(applied.get("kind"), str):
         raise errors.BadRequest(f"invalid object type: {kind_text}")
     if isinstance(objects.metadata(applied).get("managedFields"), list):
         raise errors.BadRequest("metadata.managedFields must be nil")
@@ -209,8 +209,7 @@ def _check(kind: Shape, applied: Object, api_version: str) -> None:
     if problems:
         listed = problems[0] if len(problems) == 1 else "\n  ".join(("errors:", *problems))
         metadata = objects.metadata(applied)
-        named = "/".join(each if isinstance(each := metadata.get(key), str) else "" for key in ("namespace", "name"))
-        where = f"{named}; {kind_text}"
+        where = f"{objects.text(metadata, 'namespace')}/{objects.text(metadata, 'name')}; {kind_text}"
         raise errors.Unclassified(f"failed to create typed patch object ({where}): {listed}")
 
 

@@ -29,6 +29,8 @@ class Strategy:
     """metadata.generation starts at 1 and grows with every change of the spec."""
     is_judged_by_schema: bool = True
     """What upstream's OpenAPI says of the kind is checked before its own rules; they say all that counts if not."""
+    names_itself: bool = False
+    """An object without a name gets a uid for one."""
     keeps_status: bool = False
     """A create may say what the status is, as kubelet does when it registers its node."""
     counts_annotations: bool = False

@@ -85,6 +85,7 @@ def _applies(scope: str, name: str) -> bool:
 
 
 class LimitRangeStrategy(Strategy):
+    names_itself = True
     is_judged_by_schema = False
     creates_on_update = True
 

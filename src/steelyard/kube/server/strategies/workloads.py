@@ -267,7 +267,7 @@ def _validate_match(target: Object, place: str, *, is_strict: bool = False) -> l
     is_empty = isinstance(selector, dict) and not any(objects.mapping(target["selector"]).values())
     if selects(selector, objects.mapping(labels)) or (is_empty and not is_strict):
         return []
-    return [fields.invalid(f"{place}.template.metadata.labels", labels or None, _MISMATCH)]
+    return [fields.invalid(f"{place}.template.metadata.labels", labels, _MISMATCH)]
 
 
 def selects(selector: Any, labels: Object) -> bool:
