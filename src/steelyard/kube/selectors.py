@@ -211,18 +211,37 @@ def _set(tokens: list[str], position: int, key: str) -> tuple[frozenset[str], in
     if position >= len(tokens) or tokens[position] != "(":
         found = tokens[position] if position < len(tokens) else ""
         raise _unparsable(f"found '{found}' expected: '('")
+    values, position = _listed(tokens, position + 1)
+    for index, value in enumerate(sorted(values)):
+        _check_value(value, key, index)
+    return frozenset(values), position
+
+
+def _listed(tokens: list[str], position: int) -> tuple[set[str], int]:
+    """The values up to the closing parenthesis, and where it goes on; what is left out between commas is empty text."""
+    padded = [*tokens, "", "", ""]
+    first = padded[position]
+    if first == ")":
+        return {""}, position + 1
+    if first in ("", *_SYMBOLS) and first != ",":
+        raise _unparsable(f"found '{first}', expected: ',', ')' or identifier")
     values: set[str] = set()
-    position += 1
     while True:
-        value, position = _value(tokens, position)
-        _check_value(value, key, len(values))
-        values.add(value)
-        separator = tokens[position] if position < len(tokens) else ""
-        position += 1
-        if separator == ")":
-            return frozenset(values), position
-        if separator != ",":
-            raise _unparsable(f"found '{separator}', expected: ',' or ')'")
+        present, following = padded[position], padded[position + 1]
+        if present == ",":
+            values |= {""} if not values or following in (",", ")") else set()
+            position += 2 if following == "," else 1
+            if following == ")":
+                return values, position + 1
+        elif present and present not in _SYMBOLS:
+            values.add(present)
+            if following not in (",", ")"):
+                raise _unparsable(f"found '{following}', expected: ',' or ')'")
+            if following == ")":
+                return values, position + 2
+            position += 1
+        else:
+            raise _unparsable(f"found '{present}', expected: ',', or identifier")
 
 
 def _check_value(value: str, key: str, place: int = 0) -> None:

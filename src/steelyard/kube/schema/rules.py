@@ -7,7 +7,8 @@ without rules costs one look-up. Rules are compiled when a value first meets the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias, cast
 
 from steelyard.frozen import frozen
@@ -75,15 +76,16 @@ def validate(
     path: str = "",
     *,
     old: Any = MISSING,
+    before: Iterable[Cause] = (),
     found: list[Cause],
     warnings: list[str] | None = None,
     is_resource: bool = True,
 ) -> None:
-    """Adds what the rules say to `found`, which has what the rest of the schema said."""
+    """Adds what the rules say to `found`, which has what the rest of the schema said; `before` is from elsewhere."""
     node = _node(schema, is_resource=is_resource)
     if node is None:
         return
-    if any(cause.reason in _BLOCKING for cause in found):
+    if any(cause.reason in _BLOCKING for cause in itertools.chain(before, found)):
         found.append(Cause(fields.NO_PATH, "FieldValueInvalid", f"Invalid value: null: {_NOT_CHECKED}"))
         return
     run = _Run(found, warnings)

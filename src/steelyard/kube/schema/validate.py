@@ -10,7 +10,7 @@ dropped where old and new value can be told to be the same field or list entry.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from steelyard.kube import fields
@@ -32,19 +32,20 @@ def validate(
     warnings: list[str] | None = None,
     is_resource: bool = True,
     part: str = "",
+    found: Iterable[Cause] = (),
 ) -> list[Cause]:
     """Everything wrong with the value; `path` is put in front of the fields. `old` is the stored value on an update.
 
     `warnings` takes what is wrong by CEL rules but was so before. A resource has a kind and a name that rules may use.
     Of an update to a `part`, which the status is, only that part is looked at, and told of by its own paths; rules and
-    list types count as a whole.
+    list types count as a whole. What was `found` elsewhere decides with the rest whether rules can be asked.
     """
     causes = _checked(schema, value, old, path) if not part else _checked_part(schema, value, old, part)
     causes += embedded.validate(schema, value, path)
     duplicates = listtypes.validate(schema, value, path)
     if duplicates and (old is MISSING or not listtypes.validate(schema, old, path)):
         causes += duplicates
-    rules.validate(schema, value, path, old=old, found=causes, warnings=warnings, is_resource=is_resource)
+    rules.validate(schema, value, path, old=old, before=found, found=causes, warnings=warnings, is_resource=is_resource)
     return causes
 
 

@@ -121,7 +121,7 @@ def _versions(versions: list[Object], known: Collection[Any]) -> Iterable[Cause]
         yield fields.invalid("spec.versions", crdvalues.of_versions(versions), "must contain unique version names")
     if sum(version.get("storage") is True for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
-        yield fields.invalid("spec.versions", crdvalues.of_versions(versions) if versions else None, text)
+        yield fields.invalid("spec.versions", crdvalues.of_versions(versions), text)
     if listed and listed[0] and (wrong := names.dns1035_label(listed[0])):
         yield fields.invalid("spec.version", listed[0], ",".join(wrong))
 

@@ -135,38 +135,50 @@ def validate_object(
     warnings: list[str] | None = None,
     *,
     subresource: str = "",
+    found: Iterable[Cause] = (),
 ) -> list[Cause]:
-    """A custom resource against its schema and what its scale subresource needs; metadata is judged elsewhere."""
+    """A custom resource against its schema and what its scale subresource needs; metadata is judged elsewhere.
+
+    `found` is what that found.
+    """
     part = "status" if subresource == "status" else ""
     before = MISSING if old is None else old
-    found = validate.validate(served.schema, obj, old=before, warnings=warnings, part=part)
+    wrong = validate.validate(served.schema, obj, old=before, warnings=warnings, part=part, found=found)
     if served.scale is not None:
-        found += validate_scale(served.scale, obj)
-    return found
+        wrong += validate_scale(served.scale, obj)
+    return wrong
 
 
 def validate_scale(scale: ScalePaths, obj: Object) -> list[Cause]:
     found: list[Cause] = []
     for path in (scale.spec_replicas, scale.status_replicas):
-        steps = path.removeprefix(".").split(".")
-        holder = next((inner for inner in _holders(obj, steps) if not isinstance(inner, dict)), None)
-        if holder is not None:
-            text = (
-                f"{fields.go_value(holder)} is of the type {fields.go_type(holder)}, expected map[string]interface{{}}"
-            )
-            found.append(fields.invalid(path, 0, f"{path} accessor error: {text}"))
+        if text := _access_problem(obj, path, int, "int64"):
+            found.append(fields.invalid(path, 0, text))
             continue
-        value = objects.at(obj, *steps)
-        if value is None:
-            continue
-        if not isinstance(value, int) or isinstance(value, bool):
-            text = f"{fields.go_value(value)} is of the type {fields.go_type(value)}, expected int64"
-            found.append(fields.invalid(path, 0, f"{path} accessor error: {text}"))
-        elif value < 0:
+        value = objects.at(obj, *_steps(path)) or 0
+        if value < 0:
             found.append(fields.invalid(path, value, "should be a non-negative integer"))
         elif value > 2147483647:
             found.append(fields.invalid(path, value, "should be less than or equal to 2147483647"))
+    if scale.label_selector and (text := _access_problem(obj, scale.label_selector, str, "string")):
+        found.append(fields.invalid(scale.label_selector, "", text))
     return found
+
+
+def _access_problem(obj: Object, path: str, wanted: type, go_name: str) -> str:
+    """Why no value of the type is read at the path; empty if one is, or there is nothing."""
+    holder = next((inner for inner in _holders(obj, _steps(path)) if not isinstance(inner, dict)), None)
+    if holder is not None:
+        value, go_name = holder, "map[string]interface{}"
+    else:
+        value = objects.at(obj, *_steps(path))
+        if value is None or (isinstance(value, wanted) and not isinstance(value, bool)):
+            return ""
+    return f"{path} accessor error: {fields.go_value(value)} is of the type {fields.go_type(value)}, expected {go_name}"
+
+
+def _steps(path: str) -> list[str]:
+    return path.removeprefix(".").split(".")
 
 
 def _holders(obj: Object, steps: Sequence[str]) -> Iterable[Any]:

@@ -136,8 +136,8 @@ def _decoded(
     return Draft(obj), _complaints(served, body, removed, payload if is_repetitive else None, payload, patched)
 
 
-def merged(served: Served, obj: Object) -> Object:
-    """A copy of what server-side apply made, as its kind is read. Raises Unclassified."""
+def merged(served: Served, obj: Object, applied: Object) -> Object:
+    """A copy of what server-side apply made of what was applied, as its kind is read. Raises Unclassified."""
     copy = objects.copy(obj)
     if not served.custom:
         try:
@@ -145,7 +145,8 @@ def merged(served: Served, obj: Object) -> Object:
         except conversion.Inconvertible as error:
             resource = served.resource
             kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
-            where = f"{objects.namespace(copy)}/{objects.name(copy)}; {kind}"
+            meta = objects.metadata(applied)
+            where = f"{objects.text(meta, 'namespace')}/{objects.text(meta, 'name')}; {kind}"
             raise errors.Unclassified(
                 f"failed to convert new object ({where}) to proper version: "
                 f"unable to convert unstructured object to {kind}: {error}"
@@ -242,7 +243,7 @@ def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, finish: Fi
     if not strategy.judges_metadata:
         causes += metadata.validate_create(obj["metadata"], served.resource, custom=served.custom is not None)
     if served.custom:
-        causes += customresources.validate_object(served.custom, obj)
+        causes += customresources.validate_object(served.custom, obj, found=causes)
         draft.warnings += metadata.finalizer_warnings(obj) if not causes else ()
     else:
         wrong = validate.validate(served.schema, _body(obj)) if strategy.is_judged_by_schema else []
@@ -298,7 +299,9 @@ def changed(
     )
     if served.custom:
         unchanged: list[str] = []
-        causes += customresources.validate_object(served.custom, obj, old, unchanged, subresource=subresource)
+        causes += customresources.validate_object(
+            served.custom, obj, old, unchanged, subresource=subresource, found=causes
+        )
         draft.warnings += (*unchanged, *metadata.finalizer_warnings(obj, old)) if not causes else ()
     else:
         wrong: list[Cause] = []

@@ -158,11 +158,12 @@ async def _records(
     else:
         records = store.scan(page.prefix, limit=wanted)
     records = await shown_all(core, served, records)
-    if chosen:
-        records = [record for record in records if chosen.matches(record)]
-    if 0 < page.limit < len(records):
-        return records[: page.limit], True
-    return records, False
+    matching = [record for record in records if chosen.matches(record)] if chosen else records
+    if 0 < page.limit <= len(matching):
+        shown_now = matching[: page.limit]
+        # Whether what is behind the page matches is found out when it is asked for.
+        return shown_now, shown_now[-1] is not records[-1]
+    return matching, False
 
 
 def _expired(page: _Page) -> errors.Expired:

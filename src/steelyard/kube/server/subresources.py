@@ -80,10 +80,11 @@ async def patch_scale(core: Core, served: Served, call: Call) -> Reply:
         record = await _head(core, served, call)
         current = _current(served, record)
         if call.patch_type == "apply":
+            configuration = writing.applied(_SCALE, call.body)
             merged = apply.apply(
                 _SCALE.schema,
                 current,
-                writing.applied(_SCALE, call.body),
+                configuration,
                 blank=_SCALE.blank,
                 manager=wanted.manager,
                 force=wanted.force,
@@ -91,7 +92,7 @@ async def patch_scale(core: Core, served: Served, call: Call) -> Reply:
                 now=core.timestamp(),
                 subresource="scale",
             )
-            draft = Draft(drafts.merged(_SCALE, merged))
+            draft = Draft(drafts.merged(_SCALE, merged, configuration))
         else:
             draft = drafts.decode_patched(_SCALE, patching.apply(target, call, current, wanted), wanted)
             draft.obj = _tracked(current, draft.obj, wanted, core.timestamp())

@@ -79,8 +79,9 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     if served.terminating:
         name = str(metadata.get("name") or "")
         message = "create not allowed while custom resource definition is terminating"
+        named = f'{resource.group_resource} "{name}"' if name else resource.group_resource
         raise errors.Forbidden(
-            f'{resource.group_resource} "{name}" is forbidden: {message}',
+            f"{named} is forbidden: {message}",
             kind=resource.plural,
             group=resource.group,
             name=name,
@@ -229,7 +230,7 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
         subresource=call.subresource,
         ignored=drafts.reset_fields(served, call.subresource),
     )
-    draft = Draft(drafts.merged(served, merged), _repeated(call, wanted), is_tracked=True)
+    draft = Draft(drafts.merged(served, merged, configuration), _repeated(call, wanted), is_tracked=True)
     metadata: Object = draft.obj["metadata"]
     if record is None and metadata.get("uid"):
         message = f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"

@@ -53,7 +53,7 @@ def _check_binding(rbac: Rbac, call: Call, obj: Object) -> None:
         granted = rbac.policy.role(kind, name, call.namespace)
     except RoleMissing as error:
         if plural is None:
-            raise errors.InternalError(f"Internal error occurred: {error}") from None
+            raise errors.Unclassified(str(error)) from None
         # Upstream names what was asked for, not what is missing.
         raise errors.not_found(f"{call.plural}.{GROUP}", name) from None
     _confirm(rbac, call, obj, [rule.source for rule in granted])

@@ -69,7 +69,9 @@ def _directed(patch: Object) -> Object:
 
 
 def _unknown_directive(patch: Object) -> errors.Unclassified:
-    return errors.Unclassified(f"unknown patch type: {patch[_DIRECTIVE]} in map: {fields.go_value(patch)}")
+    return errors.Unclassified(
+        f"unknown patch type: {fields.go_value(patch[_DIRECTIVE])} in map: {fields.go_value(patch)}"
+    )
 
 
 def _retained(merged: Object, patch: Object) -> Object:

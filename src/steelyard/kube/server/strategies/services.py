@@ -61,8 +61,7 @@ class ServiceStrategy(Strategy):
         target, before = spec(obj), objects.mapping(old.get("spec"))
         _drop_unneeded(target, before)
         if "ExternalName" not in (target.get("type"), before.get("type")):
-            if not target.get("clusterIP") and not target.get("clusterIPs"):
-                target |= {key: before[key] for key in _GIVEN if key in before}
+            target |= {key: before[key] for key in _GIVEN if key in before and not target.get(key)}
             _follow_address(target, before)
             if not target.get("ipFamilyPolicy") and before.get("ipFamilyPolicy"):
                 target["ipFamilyPolicy"] = before["ipFamilyPolicy"]
