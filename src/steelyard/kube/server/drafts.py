@@ -291,8 +291,7 @@ def changed(
     obj = _as_stored(served, obj)
     if not subresource:
         strategy.complete_update(obj, old)
-    if finish is None and _is_unchanged(old, obj, subresource):
-        return old
+    is_unchanged = finish is None and _is_unchanged(old, obj, subresource)
     is_custom = served.custom is not None
     causes = metadata.validate_update(
         obj["metadata"], objects.metadata(old), served.resource, custom=is_custom, subresource=subresource
@@ -315,6 +314,8 @@ def changed(
     if finish is not None and not causes:
         causes = finish(obj)
     _refuse(served, obj, causes)
+    if is_unchanged:
+        return old
     return managedfields.keep_times(old, obj) if finish is not None else obj
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Any, Final
 
 from steelyard.kube import fields, names
@@ -11,14 +12,20 @@ from steelyard.kube.errors import Cause
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _ADDRESS: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _RANGE: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+_LEADING_ZEROS: Final = re.compile(r"(^|\.)0+(?=\d)")
 _LINK_LOCAL_MULTICAST: Final = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
+def decimal(text: str) -> str:
+    """An IPv4 address without leading zeros: some read them as octal, Kubernetes never did."""
+    return text if ":" in text else _LEADING_ZEROS.sub(r"\1", text)
+
+
 def parsed(text: Any) -> Address | None:
     try:
-        return ipaddress.ip_address(str(text))
+        return ipaddress.ip_address(decimal(str(text)))
     except ValueError:
         return None
 
@@ -29,7 +36,7 @@ def address(text: Any, place: str) -> list[Cause]:
 
 def parsed_range(text: Any) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     try:
-        return ipaddress.ip_network(str(text), strict=False) if "/" in str(text) else None
+        return ipaddress.ip_network(decimal(str(text)), strict=False) if "/" in str(text) else None
     except ValueError:
         return None
 

@@ -13,7 +13,7 @@ from typing import Final
 from steelyard.kube import fields, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.server.strategies import network, servicerules
+from steelyard.kube.server.strategies import network, servicerules, servicewarnings
 from steelyard.kube.server.strategies.base import Strategy, Taken, default, spec
 from steelyard.kube.server.strategies.servicerules import EXPOSED, ports
 
@@ -48,6 +48,9 @@ class ServiceStrategy(Strategy):
             default(target, "internalTrafficPolicy", "Cluster")
         if target["type"] == "LoadBalancer":
             default(target, "allocateLoadBalancerNodePorts", True)
+
+    def warnings(self, obj: Object, old: Object | None = None) -> tuple[str, ...]:
+        return tuple(servicewarnings.of_service(obj))
 
     def complete_create(self, obj: Object) -> None:
         target = spec(obj)
