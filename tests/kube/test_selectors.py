@@ -1,5 +1,7 @@
 """Selectors select what kube-apiserver's would."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,6 +65,21 @@ def test_does_not_select(text: str) -> None:
 )
 def test_nonsense_is_a_bad_request(text: str) -> None:
     with pytest.raises(errors.BadRequest):
+        selectors.parse_labels(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a in (", "found '', expected: ',', ')' or identifier"),
+        ("a in (=)", "found '=', expected: ',', ')' or identifier"),
+        ("a in (b", "found '', expected: ',' or ')'"),
+        ("a in (b,", "found '', expected: ',', or identifier"),
+        ("a in (b,,)", "found ')', expected: ',', or identifier"),
+    ],
+)
+def test_a_set_that_does_not_end_is_told_as_upstream_tells_it(text: str, message: str) -> None:
+    with pytest.raises(errors.BadRequest, match=re.escape(message)):
         selectors.parse_labels(text)
 
 

@@ -277,6 +277,23 @@ def test_the_given_path_stands_in_front_of_the_fields() -> None:
     ]
 
 
+def test_a_part_is_told_of_by_its_own_paths_and_the_rest_is_left_alone() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": {"a": {"type": "string"}}},
+            "status": {"type": "object", "properties": {"b": {"type": "integer"}}},
+        },
+    }
+    assert causes_of(schema, {"spec": {"a": 1}, "status": {"b": "x"}}, part="status") == [
+        ("status.b", TYPE, 'Invalid value: "string": b in body must be of type integer: "string"')
+    ]
+    assert causes_of(schema, {"spec": {"a": 1}, "status": []}, part="status") == [
+        ("status", TYPE, 'Invalid value: "array":  in body must be of type object: "array"')
+    ]
+    assert causes_of(schema, {"spec": {"a": 1}}, part="status") == []
+
+
 def test_an_update_may_keep_what_was_wrong_before() -> None:
     schema = spec(
         x={"type": "string", "maxLength": 1},

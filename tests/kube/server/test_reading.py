@@ -95,6 +95,16 @@ async def test_pages_of_selected_objects(seven: Bench) -> None:
     assert await seven.names(WIDGETS, limit="3", labelSelector="parity=even", **{"continue": token}) == ["w6"]
 
 
+async def test_a_full_page_with_anything_behind_it_is_continued(seven: Bench) -> None:
+    """Whether what follows matches is not known before it is asked for."""
+    first = await seven.list(WIDGETS, limit="3", labelSelector="parity!=even")
+    assert [objects.name(item) for item in first["items"]] == ["w1", "w3", "w5"]
+    token = first["metadata"]["continue"]
+    assert await seven.names(WIDGETS, limit="3", labelSelector="parity!=even", **{"continue": token}) == []
+    whole = await seven.list(WIDGETS, limit="4", labelSelector="parity=even")
+    assert whole["metadata"]["continue"] == ""
+
+
 async def test_a_page_of_a_compacted_revision_is_expired(seven: Bench) -> None:
     first = await seven.list(WIDGETS, limit="3")
     await seven.delete(WIDGETS, "w4")

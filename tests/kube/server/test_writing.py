@@ -53,8 +53,21 @@ async def test_create_drops_status_of_kinds_with_a_status_subresource(bench: Ben
 
 async def test_an_existing_name_is_refused(bench: Bench) -> None:
     await bench.create(WIDGETS, widget("a"))
-    with pytest.raises(errors.AlreadyExists, match=r'widgets.example.com "a" already exists'):
+    with pytest.raises(errors.AlreadyExists, match=r'^widgets.example.com "a" already exists'):
         await bench.create(WIDGETS, widget("a"))
+
+
+async def test_an_existing_name_that_is_on_its_way_out_is_refused_and_told(bench: Bench) -> None:
+    await bench.create(WIDGETS, widget("a", finalizers=["example.com/hold"]))
+    await bench.delete(WIDGETS, "a")
+    with pytest.raises(errors.AlreadyExists, match=r'^object is being deleted: widgets.example.com "a" already exists'):
+        await bench.create(WIDGETS, widget("a"))
+
+
+async def test_times_that_are_none_have_no_effect_on_what_is_applied(bench: Bench) -> None:
+    await bench.create(WIDGETS, widget("a"))
+    applied = await bench.apply(WIDGETS, widget("a", creationTimestamp=2**64 - 1))
+    assert applied["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
 
 
 async def test_of_two_concurrent_creates_one_wins(bench: Bench) -> None:

@@ -167,11 +167,11 @@ async def _look_closer(target: Target, finding: Finding, request: Request) -> No
     finding.looks += 1
     finding.situation = await situation.taken(target.server, request)
     finding.request = request
-    again = await _send(target.server, request)
+    again = await send(target.server, request)
     if again is not None and signature(again) == signature(finding.answer):
         finding.is_repeated = True
         finding.answer = again
-        finding.smallest, finding.answer = await minimised(finding, lambda smaller: _send(target.server, smaller))
+        finding.smallest, finding.answer = await minimised(finding, lambda smaller: send(target.server, smaller))
 
 
 def _endless(random_: random.Random, sequences: list[list[Request]]) -> Iterator[tuple[tuple[Request, ...], Request]]:
@@ -250,16 +250,16 @@ async def compare(figures: Figures, upstream: Server, report: Report) -> None:
 async def _ask_upstream(finding: Finding, upstream: Server) -> None:
     for with_webhooks, request in itertools.product((False, True), finding.shapes):
         async with situation.brought(upstream, finding.situation, with_webhooks=with_webhooks):
-            finding.upstream = await _send(upstream, request)
+            finding.upstream = await send(upstream, request)
         if not finding.is_ours_alone:
             return
     async with situation.brought(upstream, situation.NOTHING, with_webhooks=False):
         for request in finding.before:
-            await _send(upstream, request)
-        finding.upstream = await _send(upstream, finding.request)
+            await send(upstream, request)
+        finding.upstream = await send(upstream, finding.request)
 
 
-async def _send(server: Server, request: Request) -> Answer | None:
+async def send(server: Server, request: Request) -> Answer | None:
     wire = Wire(server.url)
     try:
         return await wire.exchange(request.encoded(server.tokens[replay.ADMIN]), seconds=5)

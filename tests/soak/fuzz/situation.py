@@ -22,7 +22,7 @@ from tests.soak.fuzz.request import Request
 Object = dict[str, Any]
 
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
-_WEBHOOKS: Final = (f"{_ADMISSION}/mutatingwebhookconfigurations", f"{_ADMISSION}/validatingwebhookconfigurations")
+WEBHOOKS: Final = (f"{_ADMISSION}/mutatingwebhookconfigurations", f"{_ADMISSION}/validatingwebhookconfigurations")
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _NAMESPACES: Final = "/api/v1/namespaces"
 _KEPT: Final = ("name", "namespace", "labels", "annotations", "finalizers")
@@ -60,7 +60,7 @@ async def taken(server: Server, request: Request) -> Situation:
         objects.sort(key=lambda pair: len(pair[0]))
         group, plural = _kind(request.path)
         definitions = [each for _, each in await client.at(f"{_DEFINITIONS}/{plural}.{group}")] if plural else []
-        webhooks = [pair for path in _WEBHOOKS for pair in await client.at(path)]
+        webhooks = [pair for path in WEBHOOKS for pair in await client.at(path)]
     return Situation(tuple(definitions), tuple(objects), tuple(siblings), tuple(webhooks))
 
 
@@ -166,7 +166,7 @@ class _Client:
         return path.rpartition("/")[0] == _NAMESPACES or {**present, **apart} == {**wanted, **apart}
 
     async def remove_webhooks(self) -> None:
-        present = [f"{path}/{obj['metadata']['name']}" for path in _WEBHOOKS for _, obj in await self.at(path)]
+        present = [f"{path}/{obj['metadata']['name']}" for path in WEBHOOKS for _, obj in await self.at(path)]
         for path in present:
             await self._let_go(path)
         if present:

@@ -226,3 +226,56 @@ async def test_services_created_at_the_same_time_share_neither_port_nor_address(
     assert sum(isinstance(each, dict) for each in made[:8]) == 1
     assert sum(isinstance(each, dict) for each in made[8:]) == 1
     assert all(isinstance(each, dict | errors.Invalid) for each in made)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({}, []),
+        ({"externalName": "a.b"}, ['spec.externalName is ignored when spec.type is not "ExternalName"']),
+        (
+            {"type": "ExternalName", "externalName": "a.b", "externalIPs": ["10.1.2.3"]},
+            ['spec.externalIPs is ignored when spec.type is "ExternalName"'],
+        ),
+        (
+            {
+                "clusterIP": "None",
+                "sessionAffinity": "ClientIP",
+                "externalIPs": ["10.1.2.3"],
+                "loadBalancerIP": "10.1.1.1",
+            },
+            [
+                "spec.loadBalancerIP is ignored for headless services",
+                "spec.externalIPs is ignored for headless services",
+                "spec.SessionAffinity is ignored for headless services",
+            ],
+        ),
+        (
+            {"externalIPs": ["010.1.2.3", "::ffff:10.1.2.3", "2001:DB8::"]},
+            [
+                'spec.externalIPs[0]: non-standard IP address "010.1.2.3" will be considered invalid in a future '
+                'Kubernetes release: use "10.1.2.3"',
+                'spec.externalIPs[1]: non-standard IP address "::ffff:10.1.2.3" will be considered invalid in a future '
+                'Kubernetes release: use "10.1.2.3"',
+                'spec.externalIPs[2]: IPv6 address "2001:DB8::" should be in RFC 5952 canonical format ("2001:db8::")',
+            ],
+        ),
+        (
+            {"type": "LoadBalancer", "loadBalancerSourceRanges": ["10.1.2.3/8", "10.0.0.0/8"]},
+            [
+                'spec.loadBalancerSourceRanges[0]: CIDR value "10.1.2.3/8" is ambiguous in this context (should be '
+                '"10.0.0.0/8" or "10.1.2.3/32"?)'
+            ],
+        ),
+    ],
+)
+def test_what_is_said_in_vain_is_warned_of(spec: Object, expected: list[str]) -> None:
+    assert list(STRATEGY.warnings(service(**spec))) == expected
+
+
+def test_an_update_that_takes_the_address_away_keeps_it() -> None:
+    old = service(clusterIP="None")
+    changed = service(clusterIP="None")
+    del changed["spec"]["clusterIP"]
+    STRATEGY.complete_update(changed, old)
+    assert (changed["spec"]["clusterIP"], changed["spec"]["clusterIPs"]) == ("None", ["None"])
