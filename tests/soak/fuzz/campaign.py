@@ -143,7 +143,7 @@ async def run(target: Target, seed: int, count: int, report: Report) -> Figures:
                     finding = findings.add(request, answer, before)
                     if finding.wants_a_situation:
                         async with turns.alone():
-                            await _look_closer(target, finding, request)
+                            await _look_closer(target, finding, request, before)
         finally:
             await wire.close()
 
@@ -162,11 +162,11 @@ async def run(target: Target, seed: int, count: int, report: Report) -> Figures:
     return figures
 
 
-async def _look_closer(target: Target, finding: Finding, request: Request) -> None:
+async def _look_closer(target: Target, finding: Finding, request: Request, before: tuple[Request, ...]) -> None:
     """While nothing else changes the server: what was there, and how small the request can be."""
     finding.looks += 1
     finding.situation = await situation.taken(target.server, request)
-    finding.request = request
+    finding.request, finding.before = request, before
     again = await send(target.server, request)
     if again is not None and signature(again) == signature(finding.answer):
         finding.is_repeated = True
