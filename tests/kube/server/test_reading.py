@@ -87,6 +87,12 @@ async def test_pages_show_one_revision(seven: Bench) -> None:
     assert not third["metadata"].get("continue")
 
 
+async def test_who_takes_any_revision_gets_everything_at_once(seven: Bench) -> None:
+    found = await seven.list(WIDGETS, limit="3", resourceVersion="0")
+    assert len(found["items"]) == 7
+    assert found["metadata"]["continue"] == ""
+
+
 async def test_pages_of_selected_objects(seven: Bench) -> None:
     first = await seven.list(WIDGETS, limit="3", labelSelector="parity=even")
     assert [objects.name(item) for item in first["items"]] == ["w0", "w2", "w4"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import posixpath
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -61,7 +62,8 @@ def of_list(options: Mapping[str, str]) -> ListOptions:
     if given.send_initial is not None:
         causes.append(_forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     _refuse(causes)
-    return given
+    # Who takes any revision is answered from memory, whole: informers count on it.
+    return replace(given, limit=0) if given.resource_version == "0" else given
 
 
 def of_watch(options: Mapping[str, str]) -> ListOptions:
