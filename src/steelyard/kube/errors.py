@@ -244,6 +244,13 @@ def already_exists(group_resource: str, name: str, *, is_going: bool = False) ->
     )
 
 
+def forbidden(group_resource: str, name: str, why: str, causes: Sequence[Cause] = ()) -> Forbidden:
+    """`name` is empty for an object that has none yet."""
+    kind, _, group = group_resource.partition(".")
+    what = f'{group_resource} "{name}"' if name else group_resource
+    return Forbidden(f"{what} is forbidden: {why}", kind=kind, group=group, name=name, causes=causes)
+
+
 def conflict(group_resource: str, name: str, message: str) -> Conflict:
     kind, _, group = group_resource.partition(".")
     return Conflict(

@@ -82,11 +82,7 @@ async def _admitted(
 def _check_allowed(served: Served, record: Record, wanted: DeleteOptions, name: str) -> None:
     check_preconditions(served, record, wanted)
     if served.resource == NAMESPACES and name in PROTECTED:
-        raise errors.Forbidden(
-            f'namespaces "{name}" is forbidden: this namespace may not be deleted',
-            kind="namespaces",
-            name=name,
-        )
+        raise errors.forbidden("namespaces", name, "this namespace may not be deleted")
 
 
 async def _delete(core: Core, served: Served, call: Call, wanted: DeleteOptions, record: Record) -> Reply:

@@ -77,20 +77,13 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
         _settle_namespace(served, metadata, call.namespace)
         _check_namespace(core, served, metadata)
     if served.terminating:
-        name = str(metadata.get("name") or "")
         message = "create not allowed while custom resource definition is terminating"
-        named = f'{resource.group_resource} "{name}"' if name else resource.group_resource
-        raise errors.Forbidden(
-            f"{named} is forbidden: {message}",
-            kind=resource.plural,
-            group=resource.group,
-            name=name,
-        )
+        raise errors.forbidden(resource.group_resource, str(metadata.get("name") or ""), message)
+    core.guard(served, call, draft.obj, None)
     _generate_name(core, served, call.namespace, metadata)
     if admission is not None:
         admission.name(str(metadata.get("name") or ""))
     key = core.key(resource, call.namespace, str(metadata.get("name") or ""))
-    core.guard(served, call, draft.obj, None)
     finish = _finish(core, served)
     stamp = str(metadata.get("resourceVersion") or "")
     obj = drafts.new(served, draft, wanted, core.timestamp(), finish)
@@ -306,15 +299,9 @@ def _check_namespace(core: Core, served: Served, metadata: Object) -> None:
     if namespace is None:
         raise errors.not_found("namespaces", name)
     if objects.is_being_deleted(namespace):
-        resource = served.resource
         message = f"unable to create new content in namespace {name} because it is being terminated"
-        raise errors.Forbidden(
-            f'{resource.group_resource} "{metadata.get("name") or ""}" is forbidden: {message}',
-            kind=resource.plural,
-            group=resource.group,
-            name=str(metadata.get("name") or ""),
-            causes=[Cause("metadata.namespace", "NamespaceTerminating", f"namespace {name} is being terminated")],
-        )
+        cause = Cause("metadata.namespace", "NamespaceTerminating", f"namespace {name} is being terminated")
+        raise errors.forbidden(served.resource.group_resource, str(metadata.get("name") or ""), message, [cause])
 
 
 def check_identity(served: Served, obj: Object, call: Call) -> None:

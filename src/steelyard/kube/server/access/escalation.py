@@ -78,10 +78,7 @@ def _may(rbac: Rbac, call: Call, verb: str, plural: str, name: str, group: str =
 
 
 def _refusal(call: Call, obj: Object, why: str) -> errors.Forbidden:
-    name = objects.name(obj)
-    return errors.Forbidden(
-        f"{call.plural}.{GROUP} {fields.quote(name)} is forbidden: {why}", kind=call.plural, group=GROUP, name=name
-    )
+    return errors.forbidden(f"{call.plural}.{GROUP}", objects.name(obj), why)
 
 
 def _aggregates(role: Object) -> bool:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from steelyard.kube import errors, fields, names, objects
+from steelyard.kube import fields, names, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 
@@ -118,12 +118,6 @@ def _validate_expression(expression: str, place: str) -> Iterable[Cause]:
         return
     if type_.kind != "bool":
         yield fields.invalid(place, expression, f"must evaluate to bool but got {type_}")
-
-
-def refusal(group_resource: str, name: str, problem: str) -> errors.Forbidden:
-    kind, _, group = group_resource.partition(".")
-    message = f"{group_resource} {fields.quote(name)} is forbidden: {problem}"
-    return errors.Forbidden(message, kind=kind, group=group, name=name)
 
 
 def of(hook: Object) -> list[Object]:

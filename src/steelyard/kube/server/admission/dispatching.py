@@ -148,7 +148,7 @@ def _is_concerned(
     except conditions.NotEvaluated as error:
         if hook.ignores_failure:
             return False
-        raise conditions.refusal(attributes.served.group_resource, attributes.name, str(error)) from None
+        raise errors.forbidden(attributes.served.group_resource, attributes.name, str(error)) from None
 
 
 async def _shown(core: Core, attributes: Attributes, target: Served, obj: Object | None) -> Object | None:
