@@ -54,6 +54,26 @@ async def test_a_cluster_comes_up_whatever_the_order_of_its_objects(world: World
         assert conditions.is_true(machine, "UpToDate")
 
 
+async def test_the_first_of_three_control_planes_initializes_and_the_others_join(world: World) -> None:
+    initializing: dict[str, bool] = {}
+    made = worlds.cluster_objects(control_plane=3, workers=1)
+    for resource, obj in made:
+        if resource == capi.KUBEADM_CONTROL_PLANES:
+            registration = {"nodeRegistration": {"kubeletExtraArgs": [{"name": "v", "value": "2"}]}}
+            obj["spec"]["kubeadmConfigSpec"] |= {"initConfiguration": registration, "joinConfiguration": registration}
+
+    async def check() -> bool:
+        for config in await world.all(capi.KUBEADM_CONFIGS):
+            if "cluster.x-k8s.io/control-plane" in objects.labels(config):
+                initializing[objects.name(config)] = "initConfiguration" in config["spec"]
+        return await worlds.is_settled(world, machines=4)
+
+    async with worlds.running(world):
+        await worlds.create(world, made)
+        await until(check, "four machines running and the cluster available")
+    assert sorted(initializing.values()) == [False, False, True], "one initializes, and none is made again"
+
+
 async def test_what_belongs_to_a_cluster_is_labelled_and_owned_as_upstream_has_it(world: World) -> None:
     async with worlds.running(world):
         await worlds.create(world, worlds.cluster_objects())

@@ -113,7 +113,7 @@ class ControlPlaneReconciler:
         current = self._view.machines_of(control_plane)
         for machine in current:
             if machines.needs_completion(machine):
-                await self._complete(machine, control_plane, cluster)
+                await self._complete(machine, control_plane, cluster, is_first=len(current) == 1)
             if not objects.is_being_deleted(machine):
                 change = Draft(self._client, capi.MACHINES, machine)
                 blueprint.apply_in_place(change, control_plane, cluster)
@@ -136,7 +136,7 @@ class ControlPlaneReconciler:
         await self._own_template(control_plane, cluster)
         wanted = blueprint.machine(control_plane, cluster, names.random_suffix(), step.failure_domain)
         created = await self._client.create(capi.MACHINES, wanted)
-        await self._complete(created, control_plane, cluster)
+        await self._complete(created, control_plane, cluster, is_first=not current)
 
     async def _member(self, control_plane: Object, machine: Object) -> Member:
         namespace = objects.namespace(machine)
@@ -157,8 +157,9 @@ class ControlPlaneReconciler:
             failure_domain=str(objects.at(machine, "spec", "failureDomain") or ""),
         )
 
-    async def _complete(self, machine: Object, control_plane: Object, cluster: Object) -> None:
-        initializes = not objects.at(control_plane, "status", "initialization", "controlPlaneInitialized")
+    async def _complete(self, machine: Object, control_plane: Object, cluster: Object, *, is_first: bool) -> None:
+        # The status alone would not do: it is written after the second machine may have been made.
+        initializes = is_first and not objects.at(control_plane, "status", "initialization", "controlPlaneInitialized")
 
         async def make_infrastructure(machine: Object) -> Object:
             reference = blueprint.template_of(control_plane)
