@@ -1,4 +1,8 @@
-"""Fixtures for every test: the real kubectl, and a platform of its own per test where one is asked for."""
+"""Fixtures for every test: the real kubectl, and a platform of its own per test where one is asked for.
+
+Property tests try the same examples in every run, so that a run fails for what was changed and never by luck. Looking
+for more is what `make soak ARGS=properties` does, with examples and a seed of its own (`tests/soak/properties.py`).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.harness import PlatformProcess, built
+from tests.soak import properties
+
+settings.register_profile("same", derandomize=True, deadline=None, database=None)
+settings.register_profile(
+    properties.PROFILE,
+    max_examples=properties.wanted_examples(),
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""`make soak`: kills, a full disk, damaged files and fuzzed requests, for as long as it takes to believe the promises.
+"""`make soak`: kills, a full disk, damaged files, fuzzed requests, properties; for as long as the promises need it.
 
 python -m tests.soak                            everything, as the issue of a release needs it
 python -m tests.soak kills --count 20           one part, with another number
@@ -21,7 +21,7 @@ from typing import Final
 from tests.conformance import upstream
 from tests.conformance.replay import Server
 from tests.harness import end_in_order
-from tests.soak import damage, disk, kills
+from tests.soak import damage, disk, kills, properties
 from tests.soak.fuzz import campaign
 
 Part = Callable[[Path, int, int], bool]
@@ -90,13 +90,14 @@ PARTS: Final[dict[str, tuple[Part, int]]] = {
     "disk": (_disk, 10),
     "damage": (_damage, 20_000),
     "fuzz": (_fuzz, 100_000),
+    "properties": (properties.run, 5_000),
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description="Break the platform in every way that is known.")
     parser.add_argument("parts", nargs="*", help=f"which; of {', '.join(PARTS)}")
-    parser.add_argument("--count", type=int, default=0, help="kills, fillings, changed bytes or requests")
+    parser.add_argument("--count", type=int, default=0, help="kills, fillings, changed bytes, requests or examples")
     parser.add_argument("--seed", type=int, default=None, help="a new one by default")
     given = parser.parse_args()
     wanted: list[str] = given.parts or list(PARTS)

@@ -16,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from steelyard.kube.store import errors
 from steelyard.kube.store.store import Store
+from tests.soak import properties
 
 T = TypeVar("T")
 Event = tuple[int, str, bool]
@@ -161,6 +162,9 @@ def under(prefix: str, state: dict[str, int]) -> list[tuple[str, int]]:
 
 
 StoreAgainstModel.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=properties.examples(40),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 TestStoreAgainstModel = StoreAgainstModel.TestCase

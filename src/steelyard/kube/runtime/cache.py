@@ -2,14 +2,15 @@
 
 Two sources meet here: the watch, which is ordered but late, and the answers to this process's own writes, which are
 early but arrive in any order. The newer resourceVersion wins, whichever source it comes from, so a reader that has
-written reads its own write, and an older event never brings back an older state. Resource versions are compared as
-numbers, as both Steelyard's server and etcd make them: one counter for all objects.
+written reads its own write, and an older event never brings back an older state: what a name shows never goes back in
+time, not even across objects that had the name one after the other. Resource versions are compared as numbers, as both
+Steelyard's server and etcd make them: one counter for all objects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from steelyard.kube import objects
 from steelyard.kube.objects import Object, Uid
@@ -48,18 +49,34 @@ class _Index:
                 self.buckets.setdefault(value, {})[key] = new
 
 
+class _Gone(NamedTuple):
+    """Who had a name last, and the newest version seen of it, until the watch has come to its deletion."""
+
+    uid: Uid
+    version: int
+
+    def covers(self, obj: Object) -> bool:
+        """Whether this is history: the object itself, or one that had the name before."""
+        return objects.uid(obj) == self.uid or version_of(obj) <= self.version
+
+
 class Cache:
     def __init__(self) -> None:
         self._objects: dict[Key, Object] = {}
         self._namespaces = _Index(lambda obj: (objects.namespace(obj),))
         self._indexes: dict[str, _Index] = {}
         self._handlers: list[Handler] = []
-        self._gone: set[Uid] = set()
+        self._gone: dict[Key, _Gone] = {}
         self.revision = 0
         """How far the watch has come: everything up to this resourceVersion has been seen."""
 
     def __len__(self) -> int:
         return len(self._objects)
+
+    @property
+    def remembered(self) -> int:
+        """How many deletions are known whose events have not arrived."""
+        return len(self._gone)
 
     def get(self, key: Key) -> Object | None:
         return self._objects.get(key)
@@ -90,24 +107,17 @@ class Cache:
 
     def observe(self, obj: Object) -> None:
         """The answer to an own write. Ignored when the watch has already gone past it."""
-        key = Key.of(obj)
-        version = version_of(obj)
-        current = self._objects.get(key)
-        if current is None:
-            was_deleted_since = version <= self.revision
-            if was_deleted_since or objects.uid(obj) in self._gone:
-                return
-        elif version <= version_of(current):
-            return
-        self._set(key, current, obj)
+        was_deleted_since = Key.of(obj) not in self._objects and version_of(obj) <= self.revision
+        if not was_deleted_since:
+            self._take(obj)
 
     def observe_deleted(self, key: Key, uid: str = "") -> None:
         """The server said the object is gone: events of it still on their way must not bring it back."""
         current = self._objects.get(key)
         if current is None or (uid and objects.uid(current) != uid):
             return
-        self._gone.add(objects.uid(current))
         self._set(key, current, None)
+        self._gone[key] = _Gone(objects.uid(current), version_of(current))
 
     def apply_event(self, kind: str, obj: Object) -> None:
         """One event of the watch, in the watch's order."""
@@ -115,30 +125,37 @@ class Cache:
         self.revision = max(self.revision, version)
         if kind == "BOOKMARK":
             return
-        key = Key.of(obj)
-        current = self._objects.get(key)
-        if kind == "DELETED":
-            self._gone.discard(objects.uid(obj))
-            if current is not None and (objects.uid(current) == objects.uid(obj) or version > version_of(current)):
-                self._set(key, current, None)
+        if kind != "DELETED":
+            self._take(obj)
             return
-        is_news = current is None or version > version_of(current)
-        if is_news and objects.uid(obj) not in self._gone:
-            self._set(key, current, obj)
+        key = Key.of(obj)
+        current, gone = self._objects.get(key), self._gone.get(key)
+        if current is not None and (objects.uid(current) == objects.uid(obj) or version > version_of(current)):
+            self._set(key, current, None)
+        if gone is not None and (gone.uid == objects.uid(obj) or version > gone.version):
+            del self._gone[key]
 
     def replace(self, listed: Iterable[Object], revision: int) -> None:
         """A fresh list: tells handlers the differences alone, and drops what is missing unless it was written later."""
         found: dict[Key, Object] = {Key.of(obj): obj for obj in listed}
-        self._gone &= {objects.uid(obj) for obj in found.values()}
+        for key, gone in list(self._gone.items()):
+            if key not in found and gone.version <= revision:
+                del self._gone[key]
         for key, current in list(self._objects.items()):
             if key not in found and version_of(current) <= revision:
                 self._set(key, current, None)
-        for key, obj in found.items():
-            current = self._objects.get(key)
-            is_news = current is None or version_of(obj) > version_of(current)
-            if is_news and objects.uid(obj) not in self._gone:
-                self._set(key, current, obj)
+        for obj in found.values():
+            self._take(obj)
         self.revision = max(self.revision, revision)
+
+    def _take(self, obj: Object) -> None:
+        """Shows the object, if that is news."""
+        key = Key.of(obj)
+        current, gone = self._objects.get(key), self._gone.get(key)
+        if (current is not None and version_of(obj) <= version_of(current)) or (gone is not None and gone.covers(obj)):
+            return
+        self._gone.pop(key, None)
+        self._set(key, current, obj)
 
     def _set(self, key: Key, old: Object | None, new: Object | None) -> None:
         if new is None:
