@@ -51,6 +51,9 @@ class Damaged:
     async def watch(self, call: Call) -> WatchStream:
         return Stream(await self._backend.watch(self._defect.call(call)), self._defect)
 
+    def authorize(self, call: Call) -> None:
+        self._backend.authorize(call)
+
     def check(self, call: Call) -> None:
         self._backend.check(call)
 

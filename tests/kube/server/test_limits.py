@@ -13,9 +13,10 @@ import pytest
 import yaml
 
 from steelyard.kube import errors, pki
-from steelyard.kube.server import bodies, protocol
+from steelyard.kube.server import authz, bodies, protocol
+from steelyard.kube.server.access import defaults
 from steelyard.kube.server.api import Api
-from steelyard.kube.server.authz import ALLOWED, Attributes, Decision
+from steelyard.kube.server.authz import Authorizer
 from steelyard.kube.server.bodies import MAX_DEPTH
 from steelyard.kube.server.call import Call, Reply
 from steelyard.kube.server.documents import Document
@@ -31,7 +32,8 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 class Slow:
     """Answers when told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, authorizer: Authorizer | None = None) -> None:
+        self.authorizer = authorizer
         self.entered = 0
         self.go_on = asyncio.Event()
 
@@ -43,6 +45,10 @@ class Slow:
     async def watch(self, call: Call) -> WatchStream:
         raise errors.Expired("too old")
 
+    def authorize(self, call: Call) -> None:
+        if self.authorizer is not None:
+            authz.authorize_call(self.authorizer, call)
+
     def check(self, call: Call) -> None:
         return None
 
@@ -50,14 +56,9 @@ class Slow:
         return None
 
 
-class Everybody:
-    def decide(self, asked: Attributes) -> Decision:
-        return ALLOWED
-
-
 async def test_reading_and_writing_have_limits_of_their_own_and_masters_get_through() -> None:
     backend = Slow()
-    options: dict[str, Any] = {"limits": Limits(reading=2, writing=1), "authorizer": Everybody()}
+    options: dict[str, Any] = {"limits": Limits(reading=2, writing=1)}
     jane = serving.JANE_TOKEN
     body = {"apiVersion": "v1", "kind": "ConfigMap"}
     async with serving.served(backend, **options) as site:
@@ -81,7 +82,7 @@ async def test_reading_and_writing_have_limits_of_their_own_and_masters_get_thro
 
 
 async def test_who_is_refused_for_another_reason_takes_no_place() -> None:
-    async with serving.served(Slow(), limits=Limits(reading=1, writing=1)) as site:
+    async with serving.served(Slow(defaults.policy()), limits=Limits(reading=1, writing=1)) as site:
         stranger = pki.issue_client(serving.AUTHORITY, "joe", now=serving.NOW)
         for _ in range(3):
             answer = await site.request("GET", CONFIG_MAPS, token=None, certificate=stranger)

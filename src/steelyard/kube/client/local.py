@@ -37,6 +37,8 @@ class Api(Protocol):
 
     async def watch(self, call: Call) -> WatchStream: ...
 
+    def authorize_path(self, user: User, method: str, path: str) -> None: ...
+
     def document(self, path: str, accept: str) -> Document | None: ...
 
 
@@ -185,12 +187,11 @@ class LocalClient:
     ) -> Any:
         """Resources, discovery and OpenAPI; what only the HTTP server has (`/version`, `/metrics`) is not found."""
         bare, _, query = path.partition("?")
-        document = self._api.document(bare, accept) if method == "GET" else None
-        if document is not None:
-            return orjson.loads(document.body)
         options = routing.query(query.encode())
         route = routing.route(method, bare, options)
-        if route is None or route.verb == "watch":
+        if route is None:
+            return self._document(method, bare, accept)
+        if route.verb == "watch":
             raise errors.NotFound("the server could not find the requested resource")
         call = Call(
             route.verb,
@@ -205,8 +206,16 @@ class LocalClient:
             body,
             "merge" if route.verb == "patch" else "",
             negotiation.accepted(accept).representation,
+            regular=route.regular,
         )
         return _decoded(await self._api.call(call))
+
+    def _document(self, method: str, path: str, accept: str) -> Any:
+        self._api.authorize_path(self._user, method, path)
+        document = self._api.document(path, accept) if method == "GET" else None
+        if document is None:
+            raise errors.NotFound("the server could not find the requested resource")
+        return orjson.loads(document.body)
 
     async def close(self) -> None:
         return None

@@ -1,4 +1,4 @@
-"""One Kubernetes API server: every call of every transport comes through here.
+"""One Kubernetes API server: every call of every transport comes through here, and nobody gets past `authorize`.
 
 An `Api` owns its space of a store and nothing else: no thread, no timer, one task that follows the space's changes.
 Hundreds of them share a process. What each serves is in `registry`, each verb in a module of its own.
@@ -14,7 +14,7 @@ from typing import Final
 from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
-from steelyard.kube.server import deleting, expiry, reading, reviews, routing, subresources, writing
+from steelyard.kube.server import authz, deleting, expiry, reading, reviews, routing, subresources, writing
 from steelyard.kube.server.access.access import Access
 from steelyard.kube.server.admission import configurations
 from steelyard.kube.server.background import Background
@@ -49,8 +49,8 @@ class Api:
         self.name = name
         self._core = core
         self.access = Access(core)
+        """Whom the server knows and what they may do."""
         core.authorizer = self.access.rbac
-        """Whom the server knows and what they may do; transports ask it before they call."""
         core.guard = self.access.check_write
         self._definitions = Definitions(core)
         self._definitions.load(())
@@ -85,8 +85,19 @@ class Api:
         body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         await self.call(Call("create", "", "v1", NAMESPACES.plural, _SERVER, body=body))
 
+    def authorize(self, call: Call) -> None:
+        """Raises Forbidden. A transport that must know before it reads a body asks first; nobody is asked twice."""
+        authz.authorize_call(self.access.rbac, call)
+        call.is_authorized = True
+
+    def authorize_path(self, user: User, method: str, path: str) -> None:
+        """The same for a path that names no resource. Raises Forbidden."""
+        authz.authorize_path(self.access.rbac, user, method, path)
+
     async def call(self, call: Call) -> Reply:
         """Answers every verb but watch. Raises the classes of `kube.errors` and nothing else."""
+        if not call.is_authorized:
+            self.authorize(call)
         if not self.access.is_active:
             await self.access.prepare(call)
         served = self._find(call)
@@ -197,6 +208,8 @@ class Api:
                 return await writing.patch(core, served, call)
 
     async def watch(self, call: Call) -> WatchStream:
+        if not call.is_authorized:
+            self.authorize(call)
         if not self.access.is_active:
             await self.access.prepare(call)
         served = self._find(call)

@@ -62,6 +62,7 @@ class Backend(Protocol):
 
     async def call(self, call: Call) -> Reply: ...
     async def watch(self, call: Call) -> WatchStream: ...
+    def authorize(self, call: Call) -> None: ...
     def check(self, call: Call) -> None: ...
     def document(self, path: str, accept: str) -> Document | None: ...
 
@@ -124,7 +125,7 @@ class Application:
                     regular=route.regular,
                 )
                 request.call = call
-                authz.authorize_call(self._authorizer, call)
+                self._backend.authorize(call)
                 request.decision = "allow"
                 self._backend.check(call)
                 accepted = _accepted(request.header(b"accept"), call)

@@ -1,4 +1,4 @@
-"""May the caller do that: one check for every request, made by the transport before the API is called.
+"""May the caller do that: one check for every request, whichever transport it comes by.
 
 The words of a refusal are kube-apiserver's, since people search for them.
 """

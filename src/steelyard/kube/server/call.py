@@ -1,7 +1,7 @@
 """One API request after routing and authentication, and its answer: the border between the transports and the verbs.
 
-`http.py` makes a `Call` from an HTTP request, the in-process client makes one directly; both hand it to
-`Api.call` or `Api.watch`, so that admission, validation and authorisation are the same for everyone.
+`application.py` makes a `Call` from an HTTP request, the in-process client makes one directly; both hand it to
+`Api.call` or `Api.watch`, so that authorisation, admission and validation are the same for everyone.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ class Call:
     """Of the Table or PartialObjectMetadata."""
     regular: bool = True
     """Whether built-in resources take the method on such a path; custom ones go by the verb alone."""
+    is_authorized: bool = field(default=False, init=False)
+    """Set by `Api.authorize` alone: the user may do this."""
 
 
 @dataclass(slots=True)
