@@ -7,11 +7,11 @@ serving certificate that runs out within a month, or that was made for another a
 from __future__ import annotations
 
 import datetime
-import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+from steelyard import durable
 from steelyard.datadir import DataDir
 from steelyard.kube import pki
 from steelyard.kube.client import kubeconfig
@@ -48,7 +48,7 @@ def service_account_key(data_dir: DataDir) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         made = pki.new_private_key()
-        _write(path, made.decode())
+        durable.write(path, made)
         return made
 
 
@@ -92,15 +92,5 @@ def _load(directory: Path, name: str) -> KeyPair | None:
 
 def _save(directory: Path, name: str, pair: KeyPair) -> None:
     """The key first: a certificate without its key would be taken for complete after a crash."""
-    _write(directory / f"{name}.key", pair.key.decode())
-    _write(directory / f"{name}.crt", pair.certificate.decode())
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_suffix(f"{path.suffix}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    durable.write(directory / f"{name}.key", pair.key)
+    durable.write(directory / f"{name}.crt", pair.certificate)

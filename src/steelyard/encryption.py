@@ -11,12 +11,12 @@ import base64
 import binascii
 import contextlib
 import json
-import os
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
+from steelyard import durable
 from steelyard.kube import errors
 from steelyard.kube.objects import Object
 from steelyard.kube.store import sealing
@@ -61,18 +61,7 @@ def save(path: Path, keys: Sequence[bytes]) -> None:
         {"id": sealing.identity(key).hex(), "algorithm": "AES-256-GCM", "secret": base64.b64encode(key).decode()}
         for key in keys
     ]
-    temporary = path.with_name(f"{path.name}.new")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump({"format": _FORMAT, "keys": entries}, file, indent=2)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    durable.write(path, json.dumps({"format": _FORMAT, "keys": entries}, indent=2).encode())
 
 
 class Rotation:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import steelyard
-from steelyard import datadir
+from steelyard import datadir, durable
 from steelyard.backup import archive
 from steelyard.backup.archive import Manifest
 from steelyard.datadir import DataDir
@@ -97,7 +97,7 @@ def _pack(data_dir: DataDir, workplace: Path, copied: Survey, with_keys: bool) -
         files[archive.KUBECONFIG] = data_dir.kubeconfig
     for path in sorted(data_dir.pki.glob("*")):
         is_left_out = path == data_dir.encryption_keys and not with_keys
-        if path.is_file() and path.suffix != ".new" and not is_left_out:
+        if path.is_file() and path.suffix != durable.UNFINISHED and not is_left_out:
             files[f"{archive.PKI}/{path.name}"] = path
     target = workplace / "archive.tar"
     time = clocks.rfc3339(clocks.SYSTEM.now())

@@ -14,7 +14,6 @@ Machines that the restored state does not know are nobody's, and nobody removes 
 from __future__ import annotations
 
 import datetime
-import os
 import shutil
 import sqlite3
 import tempfile
@@ -24,7 +23,7 @@ from typing import Final
 
 import orjson
 
-from steelyard import datadir, encryption
+from steelyard import datadir, durable, encryption
 from steelyard.api.clusterapi.resources import MACHINES
 from steelyard.api.resources import SIMULATED_CLUSTERS
 from steelyard.backup import archive
@@ -222,14 +221,14 @@ def _existing(data_dir: DataDir) -> list[Path]:
 def _replace(data_dir: DataDir, staging: Path, now: datetime.datetime) -> Path | None:
     """Until the last file is in its place, a mark keeps the platform from starting with half of it."""
     data_dir.restoring.touch(mode=0o600)
-    _fsync(data_dir.root)
+    durable.sync_directory(data_dir.root)
     kept = _set_aside(data_dir, now)
     for name in (archive.PKI, archive.KUBECONFIG, archive.DATABASE):
         if (staging / name).exists():
             (staging / name).replace(data_dir.root / name)
-    _fsync(data_dir.root)
+    durable.sync_directory(data_dir.root)
     data_dir.restoring.unlink()
-    _fsync(data_dir.root)
+    durable.sync_directory(data_dir.root)
     return kept
 
 
@@ -246,11 +245,3 @@ def _set_aside(data_dir: DataDir, now: datetime.datetime) -> Path | None:
     for path in old:
         path.replace(kept / path.name)
     return kept
-
-
-def _fsync(directory: Path) -> None:
-    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -168,7 +168,7 @@ def _start_detached(where: DataDir, host: str, port: int, platform_file: Path | 
     command += ["--data-dir", str(where.root)]
     if platform_file is not None:
         command += ["--platform", str(platform_file.absolute())]
-    with where.log_file.open("ab") as log:
+    with os.fdopen(os.open(where.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as log:
         start = log.tell()
         process = subprocess.Popen(  # noqa: S603 - our own program with our own arguments
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

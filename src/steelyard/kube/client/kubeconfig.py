@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import contextlib
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import Any, TypeVar, cast
 import orjson
 import yaml
 
+from steelyard import durable
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -208,17 +207,7 @@ def with_current_context(config: Kubeconfig, context: str) -> Kubeconfig:
 def write(path: Path, config: Kubeconfig) -> None:
     """Replaces the file in one step; nobody else can read it, not even for a moment."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(config.to_yaml())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+    durable.write(path, config.to_yaml().encode())
 
 
 _UNSUPPORTED = ("exec", "auth-provider", "username", "as")

@@ -22,6 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from steelyard import durable
 from steelyard.frozen import frozen
 from steelyard.kube.store import sealing
 from steelyard.kube.store.errors import Compacted, Corrupt
@@ -117,7 +118,7 @@ class Log:
             self._connection.executescript(
                 f"BEGIN;{_SCHEMA}PRAGMA application_id={_APPLICATION};PRAGMA user_version={FORMAT};COMMIT;"
             )
-            _fsync_directory(self._path.parent)
+            durable.sync_directory(self._path.parent)
             return
         version = run("PRAGMA user_version").fetchone()[0]
         if application != _APPLICATION or version != FORMAT:
@@ -412,11 +413,3 @@ def _extend(fd: int, size: int) -> None:
         os.fdatasync(fd)
     except OSError:
         os.ftruncate(fd, before)
-
-
-def _fsync_directory(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
