@@ -38,7 +38,7 @@ class Target:
     @staticmethod
     def of(path: Path) -> Target:
         """From a kubeconfig with a bearer token."""
-        connection = kubeconfig.parse(path.read_text(), directory=path.parent).resolve()
+        connection = kubeconfig.load(path).resolve()
         url = urlsplit(connection.server)
         tls = ssl.create_default_context(cadata=connection.certificate_authority.decode())
         return Target(url.hostname or "", url.port or 443, tls, connection.token)

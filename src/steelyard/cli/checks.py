@@ -120,7 +120,7 @@ def _platform(where: DataDir) -> Iterator[Finding]:
 async def _ask_ready(where: DataDir) -> None:
     from steelyard.kube.client.http import HttpClient  # here, as `up` does without it
 
-    client = HttpClient.from_kubeconfig(where.kubeconfig.read_text())
+    client = HttpClient.from_kubeconfig(where.kubeconfig)
     try:
         await client.request("GET", "/version")
         await client.discover()

@@ -109,6 +109,15 @@ def subject_of(certificate: bytes) -> Subject:
     )
 
 
+def problem_of(pair: KeyPair) -> str:
+    """Why the pair cannot sign or serve; empty if it can."""
+    try:
+        certificate, key = x509.load_pem_x509_certificate(pair.certificate), _load_key(pair.key)
+    except (ValueError, TypeError) as error:
+        return str(error)
+    return "" if certificate.public_key() == key.public_key() else "the key is not the certificate's"
+
+
 def expiry_of(certificate: bytes) -> datetime.datetime:
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 

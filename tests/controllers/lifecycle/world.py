@@ -23,6 +23,7 @@ from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers import lifecycle
 from steelyard.kube import errors, objects, resources
 from steelyard.kube.client.interface import Client
+from steelyard.kube.client.kubeconfig import Connection
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -63,9 +64,8 @@ class World:
             self.workloads[cluster] = LocalClient(api)
         return self.workloads[cluster]
 
-    async def connect(self, kubeconfig: str) -> Client:
-        config: Any = yaml.safe_load(kubeconfig)
-        found = self.workloads.get(str(objects.at(config, "clusters", 0, "name")))
+    async def connect(self, connection: Connection) -> Client:
+        found = self.workloads.get(connection.cluster)
         if found is None:
             raise errors.ServiceUnavailable("nothing listens there")
         return found

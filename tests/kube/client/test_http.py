@@ -14,6 +14,7 @@ from steelyard.kube import errors
 from steelyard.kube.client import http
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.interface import WatchEvent
+from steelyard.kube.client.kubeconfig import Connection
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, NODES, Resource
 from tests.kube.client.servers import Handler, answering, client_of, serving
@@ -334,3 +335,29 @@ async def test_many_requests_at_once_share_few_connections_and_watches_do_not_co
         await asyncio.wait(watching)
     assert most <= 16
     assert len(connections) <= 16
+
+
+async def test_answers_beyond_what_was_agreed_are_not_read() -> None:
+    sent = 0
+
+    async def endless(request: web.BaseRequest) -> web.StreamResponse:
+        nonlocal sent
+        assert request.headers["Accept-Encoding"] == "identity"
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(1000):
+            await response.write(b"x" * 100_000)
+            sent += 1
+        return response
+
+    async with serving(endless) as server:
+        client = HttpClient(Connection(server), max_answer_bytes=1_000_000)
+        try:
+            with pytest.raises(errors.ServiceUnavailable, match="more than 1000000 bytes, which were not read"):
+                await client.get(NODES, "a")
+            with pytest.raises(errors.ServiceUnavailable, match="more than 1000000 bytes"):
+                async for _ in client.watch(NODES, resource_version="1"):
+                    pass
+        finally:
+            await client.close()
+    assert sent < 1000

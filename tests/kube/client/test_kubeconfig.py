@@ -44,8 +44,15 @@ contexts:
 """
 
 
-def test_current_context_is_used_unless_another_is_named() -> None:
-    config = kubeconfig.parse(TWO_CONTEXTS)
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "config"
+    path.write_text(TWO_CONTEXTS)
+    return path
+
+
+def test_current_context_is_used_unless_another_is_named(own: Path) -> None:
+    config = kubeconfig.load(own)
     one = config.resolve()
     assert one.server == "https://a:6443"
     assert (one.certificate_authority, one.client_certificate, one.client_key) == (b"CA", b"CERT", b"KEY")
@@ -63,9 +70,46 @@ def test_current_context_is_used_unless_another_is_named() -> None:
         pytest.param("three", "authenticates by exec, which is not supported", id="exec plugin"),
     ],
 )
-def test_what_cannot_be_resolved_says_why(context: str, message: str) -> None:
+def test_what_cannot_be_resolved_says_why(own: Path, context: str, message: str) -> None:
     with pytest.raises(InvalidKubeconfig, match=message):
-        kubeconfig.parse(TWO_CONTEXTS).resolve(context)
+        kubeconfig.load(own).resolve(context)
+
+
+def foreign(cluster: str = "", user: str = "") -> str:
+    return (
+        "current-context: c\n"
+        f"clusters: [{{name: a, cluster: {{server: 'https://a', {cluster}}}}}]\n"
+        f"users: [{{name: u, user: {{{user}}}}}]\n"
+        "contexts: [{name: c, context: {cluster: a, user: u}}]\n"
+    )
+
+
+def test_text_from_elsewhere_brings_everything_along() -> None:
+    text = foreign(f"certificate-authority-data: {encoded('CA')}, tls-server-name: kubernetes", "token: secret")
+    resolved = kubeconfig.parse(text).resolve()
+    assert (resolved.certificate_authority, resolved.token) == (b"CA", "secret")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(foreign(user="tokenFile: /etc/shadow"), 'user "u" has tokenFile, which names a file', id="token"),
+        pytest.param(foreign(user="client-key: key"), "has client-key, which names a file", id="key"),
+        pytest.param(foreign(user="client-certificate: c"), "has client-certificate, which names", id="certificate"),
+        pytest.param(foreign("certificate-authority: /dev/zero"), "certificate-authority, which names a", id="ca"),
+        pytest.param(foreign("proxy-url: 'http://p'"), "has proxy-url, which is not allowed", id="proxy"),
+        pytest.param(foreign("insecure-skip-tls-verify: true"), "has insecure-skip-tls-verify", id="insecure"),
+        pytest.param(foreign(user="exec: {command: sh}"), "has exec, which is not supported", id="exec"),
+        pytest.param(foreign(user="auth-provider: {name: x}"), "has auth-provider", id="auth provider"),
+        pytest.param(foreign(user="as: root"), "has as, which is not supported", id="impersonation"),
+        pytest.param("#" * (kubeconfig.MAX_BYTES + 1), "larger than", id="too large"),
+        pytest.param("[" * 1000, "nested deeper", id="too deep"),
+        pytest.param("a: &a {b: 1}\nc: {<<: [*a, *a]}", "aliases", id="aliases"),
+    ],
+)
+def test_text_from_elsewhere_points_nowhere(text: str, message: str) -> None:
+    with pytest.raises(InvalidKubeconfig, match=message):
+        kubeconfig.parse(text)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,23 @@ def test_files_may_be_base64() -> None:
             "no discovery.bootstrapToken.token",
             id="no token",
         ),
+        pytest.param(b"a: &a {b: 1}\nc: {<<: [*a, *a]}", "aliases", id="aliases"),
+        pytest.param(b"[" * 500, "nested deeper", id="too deep"),
+        pytest.param(
+            b"write_files: [{path: /run/kubeadm/kubeadm.yaml, content: 'a', encoding: b64}]",
+            "/run/kubeadm/kubeadm.yaml is not base64",
+            id="no base64",
+        ),
+        pytest.param(
+            _cloud_config({"/run/kubeadm/kubeadm.yaml": INIT.replace("10.95.0.0/16", "ten"), **PKI}),
+            "serviceSubnet in /run/kubeadm/kubeadm.yaml is no network",
+            id="no network",
+        ),
+        pytest.param(
+            _cloud_config({"/run/kubeadm/kubeadm.yaml": INIT, **dict.fromkeys(PKI, "x")}),
+            "/etc/kubernetes/pki/ca.crt and /etc/kubernetes/pki/ca.key are no authority",
+            id="no certificate",
+        ),
     ],
 )
 def test_bootstrap_data_that_cannot_work_is_refused_by_name(data: bytes, complaint: str) -> None:

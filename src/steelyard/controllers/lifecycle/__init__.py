@@ -25,19 +25,22 @@ from steelyard.controllers.lifecycle.machineset.reconcile import MachineSetRecon
 from steelyard.controllers.lifecycle.view import View
 from steelyard.controllers.lifecycle.workload import Connect, Workloads
 from steelyard.kube.client.interface import Client
+from steelyard.kube.client.kubeconfig import Connection
 from steelyard.kube.runtime.controller import Controller
 from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.manager import Manager
 
 COMPONENT = "steelyard-lifecycle"
 _WORKERS = 8
+_LARGEST_ANSWER = 64 << 20
+"""Bytes that a workload cluster's API may answer: its pods and Nodes, of which thousands fit."""
 
 
-async def over_https(kubeconfig: str) -> Client:
+async def over_https(connection: Connection) -> Client:
     """The usual way into a workload cluster."""
     from steelyard.kube.client.http import HttpClient  # when the first cluster needs it: a third of the time to start
 
-    return HttpClient.from_kubeconfig(kubeconfig)
+    return HttpClient(connection, max_answer_bytes=_LARGEST_ANSWER)
 
 
 def controllers(
@@ -49,7 +52,7 @@ def controllers(
 ) -> list[Controller]:
     """All controllers of the lifecycle, to be added to the manager that they are made with.
 
-    `connect` makes a client from a workload cluster's kubeconfig. `remove_member` takes a control-plane machine's
+    `connect` makes a client of a workload cluster. `remove_member` takes a control-plane machine's
     etcd member out before the machine goes. `workers` is how many objects of each kind are reconciled at a time.
     """
     client, clock = manager.client, manager.clock

@@ -2,19 +2,28 @@
 
 Its client certificate names `kubernetes-admin` in group `system:masters` and lasts a year; it is made anew once less
 than half of that is left, whenever the control plane is reconciled.
+
+Whoever may write Secrets in the cluster's namespace can write anything into it, so the platform takes from it no more
+than who it is (`connection`): where it connects to is the Cluster's endpoint, and whom it believes there is the
+cluster's own authority, where the cluster has one in a Secret.
 """
 
 from __future__ import annotations
 
 import base64
+import binascii
 import datetime
-from typing import Any
+import ipaddress
+import urllib.parse
+from dataclasses import replace
 
 import yaml
 
-from steelyard.controllers.lifecycle import certificates, names
+from steelyard.controllers.lifecycle import certificates, contract, names
 from steelyard.kube import errors, objects, pki, resources
+from steelyard.kube.client import kubeconfig as kubeconfigs
 from steelyard.kube.client.interface import Client
+from steelyard.kube.client.kubeconfig import Connection, InvalidKubeconfig
 from steelyard.kube.objects import Object
 from steelyard.kube.pki import KeyPair
 
@@ -23,6 +32,7 @@ DATA_KEY = "value"
 _USER = "kubernetes-admin"
 _GROUP = "system:masters"
 _RENEW_BELOW = pki.LEAF_LIFETIME / 2
+_SHOWN = 100
 
 
 async def ensure(client: Client, cluster: Object, *, owner: Object, endpoint: str, now: datetime.datetime) -> None:
@@ -75,15 +85,63 @@ def generate(cluster_name: str, server: str, authority: KeyPair, *, now: datetim
 
 
 def text_of(secret: Object) -> str:
-    return base64.b64decode(str(objects.at(secret, "data", DATA_KEY) or "")).decode()
+    """Raises InvalidKubeconfig."""
+    try:
+        return base64.b64decode(str(objects.at(secret, "data", DATA_KEY) or "")).decode()
+    except (binascii.Error, ValueError) as error:
+        raise InvalidKubeconfig(f"data.{DATA_KEY} is not text") from error
+
+
+def connection(secret: Object, cluster: Object, authority: bytes) -> Connection:
+    """How the platform reaches the cluster. Raises InvalidKubeconfig, with what to change.
+
+    `authority` is what the cluster's own Secret says; empty for a control plane that others manage, of which the
+    kubeconfig must hold the authority.
+    """
+    told = kubeconfigs.parse(text_of(secret)).resolve()
+    endpoint = contract.endpoint(cluster)
+    if endpoint is None:
+        raise InvalidKubeconfig("the Cluster has no spec.controlPlaneEndpoint yet, which its server must be")
+    if _address(told.server) != (_host(str(endpoint["host"])), int(endpoint["port"])):
+        raise InvalidKubeconfig(
+            f"its server is {_short(told.server)}, but the cluster is at https://{contract.endpoint_text(cluster)} "
+            "(spec.controlPlaneEndpoint of the Cluster)"
+        )
+    if not (authority or told.certificate_authority):
+        raise InvalidKubeconfig("it has no certificate-authority-data to know the server by")
+    return replace(told, certificate_authority=authority or told.certificate_authority)
 
 
 def needs_renewal(secret: Object, now: datetime.datetime) -> bool:
-    config: Any = yaml.load(text_of(secret), Loader=yaml.CSafeLoader)
-    certificate = objects.at(config, "users", 0, "user", "client-certificate-data")
-    if not certificate:
+    try:
+        certificate = kubeconfigs.parse(text_of(secret)).resolve().client_certificate
+        return bool(certificate) and pki.expiry_of(certificate) - now < _RENEW_BELOW
+    except ValueError:
         return False
-    return pki.expiry_of(base64.b64decode(str(certificate))) - now < _RENEW_BELOW
+
+
+def _address(server: str) -> tuple[str, int] | None:
+    """Host and port of `https://host:port`; None for any other URL."""
+    try:
+        parts = urllib.parse.urlsplit(server)
+        port = parts.port or 443
+    except ValueError:
+        return None
+    has_more = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
+    return None if parts.scheme != "https" or has_more else (_host(parts.hostname or ""), port)
+
+
+def _host(host: str) -> str:
+    """In one spelling."""
+    bare = host.removeprefix("[").removesuffix("]").lower()
+    try:
+        return str(ipaddress.ip_address(bare))
+    except ValueError:
+        return bare.removesuffix(".")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _secret(namespace: str, cluster_name: str, text: str, owner: Object) -> Object:

@@ -3,7 +3,7 @@
 A connection opens when somebody first asks for it and closes when its cluster goes or its kubeconfig changes. Nodes
 are read from the watch's cache, so that finding a machine's Node costs no request, and a Node's change is told to
 whoever subscribed. While a cluster's API cannot be reached its informer retries with a growing delay; nothing else
-waits for it.
+waits for it. A kubeconfig that is not to be trusted (`kubeconfig.connection`) opens none, and `problem` says why.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from steelyard.controllers.lifecycle import kubeconfig, names
+from steelyard.api.clusterapi import resources as capi
+from steelyard.controllers.lifecycle import certificates, kubeconfig, names
 from steelyard.kube import errors, objects, resources
+from steelyard.kube.client import kubeconfig as kubeconfigs
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import clock as clocks
@@ -22,10 +24,10 @@ from steelyard.kube.runtime import logs
 from steelyard.kube.runtime.informer import Informer
 from steelyard.kube.runtime.keys import Key
 
-Connect: TypeAlias = Callable[[str], Awaitable[Client]]
-"""Makes a client from the text of a kubeconfig."""
+Connect: TypeAlias = Callable[[kubeconfigs.Connection], Awaitable[Client]]
+"""Makes the client of a cluster. Raises InvalidKubeconfig where certificate or key cannot be used."""
 ConnectedHandler: TypeAlias = Callable[[Key], None]
-"""Told the cluster whose Nodes are known from now on."""
+"""Told the cluster whose Nodes are known from now on, or whose kubeconfig turns out not to be usable."""
 NodeHandler: TypeAlias = Callable[[Key, Object], None]
 """Told the cluster and the Node that appeared, changed or went."""
 
@@ -37,9 +39,9 @@ _log = logs.get(__name__)
 class Connection:
     """One cluster's client and Nodes. `is_synced` once the Nodes have been read for the first time."""
 
-    def __init__(self, client: Client, text: str, clock: clocks.Clock) -> None:
+    def __init__(self, client: Client, origin: kubeconfigs.Connection, clock: clocks.Clock) -> None:
         self.client = client
-        self.text = text
+        self.origin = origin
         self.nodes = Informer(client, resources.NODES, clock=clock)
         self.nodes.add_index(_BY_PROVIDER_ID, _provider_id)
         self._task: asyncio.Task[None] | None = None
@@ -85,6 +87,7 @@ class Workloads:
         self._handlers: list[NodeHandler] = []
         self._connected_handlers: list[ConnectedHandler] = []
         self._locks: dict[Key, asyncio.Lock] = {}
+        self._problems: dict[Key, str] = {}
         self._is_closed = False
 
     def on_node_change(self, handler: NodeHandler) -> None:
@@ -99,32 +102,69 @@ class Workloads:
     def current(self, cluster: Key) -> Connection | None:
         return self._connections.get(cluster)
 
+    def problem(self, cluster: Key) -> str:
+        """Why the cluster's kubeconfig was not used when it was last needed, and what to do; empty if it was."""
+        return self._problems.get(cluster, "")
+
     async def connection(self, cluster: Key) -> Connection | None:
-        """The connection, opened if need be; None while the cluster has no kubeconfig. It may not be synced yet."""
+        """The connection, opened if need be; it may not be synced yet. None while there is no kubeconfig to use."""
         try:
-            secret = await self._client.get(
-                resources.SECRETS, names.secret_name(cluster.name, kubeconfig.PURPOSE), cluster.namespace
-            )
+            origin = await self._origin(cluster)
         except errors.NotFound:
             return None
-        text = kubeconfig.text_of(secret)
+        except kubeconfigs.InvalidKubeconfig as error:
+            return await self._refuse(cluster, error)
         async with self._locks.setdefault(cluster, asyncio.Lock()):
             if self._is_closed:
                 return None
             existing = self._connections.get(cluster)
-            if existing is not None and existing.text == text:
+            if existing is not None and existing.origin == origin:
                 return existing
-            if existing is not None:
-                await self._close(cluster)
-            opened = Connection(await self._connect(text), text, self._clock)
+            await self._close(cluster)
+            try:
+                opened = Connection(await self._connect(origin), origin, self._clock)
+            except kubeconfigs.InvalidKubeconfig as error:
+                self._note(cluster, error)
+                return None
+            self._problems.pop(cluster, None)
             self._connections[cluster] = opened
             opened.nodes.on_change(self._tell(cluster))
             opened.start(lambda: self._tell_connected(cluster))
             _log.debug("workload cluster connection opened", cluster=str(cluster))
             return opened
 
+    async def _origin(self, key: Key) -> kubeconfigs.Connection:
+        name = names.secret_name(key.name, kubeconfig.PURPOSE)
+        secret = await self._client.get(resources.SECRETS, name, key.namespace)
+        cluster = await self._client.get(capi.CLUSTERS, key.name, key.namespace)
+        try:
+            authority = (await certificates.read(self._client, cluster, certificates.CLUSTER_CA)).certificate
+        except certificates.Missing:
+            authority = b""
+        return kubeconfig.connection(secret, cluster, authority)
+
+    async def _refuse(self, cluster: Key, error: kubeconfigs.InvalidKubeconfig) -> None:
+        self._note(cluster, error)
+        lock = self._locks.get(cluster)
+        if lock is not None:
+            async with lock:
+                await self._close(cluster)
+
+    def _note(self, cluster: Key, error: kubeconfigs.InvalidKubeconfig) -> None:
+        secret = f"{cluster.namespace}/{names.secret_name(cluster.name, kubeconfig.PURPOSE)}"
+        problem = (
+            f"Secret {secret} cannot be used: {error}. Correct it; or delete it, if the cluster's control plane "
+            "made it: it makes a new one"
+        )
+        if self._problems.get(cluster) == problem:
+            return
+        self._problems[cluster] = problem
+        _log.warning("kubeconfig refused", cluster=str(cluster), reason=str(error))
+        self._tell_connected(cluster)
+
     async def drop(self, cluster: Key) -> None:
         """The cluster goes: nothing of its connection is left. Idempotent."""
+        self._problems.pop(cluster, None)
         lock = self._locks.get(cluster)
         if lock is None:
             return

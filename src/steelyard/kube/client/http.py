@@ -57,10 +57,19 @@ class HttpClient:
     """Made inside or outside an event loop, used in one loop, closed there."""
 
     def __init__(
-        self, connection: Connection, *, user_agent: str = f"steelyard/{__version__}", field_manager: str = ""
+        self,
+        connection: Connection,
+        *,
+        user_agent: str = f"steelyard/{__version__}",
+        field_manager: str = "",
+        max_answer_bytes: int = 0,
     ) -> None:
-        """Without `field_manager` the server takes the program's name from the user agent."""
+        """Without `field_manager` the server takes the program's name from the user agent.
+
+        `max_answer_bytes` is for a server that is not to be trusted: a longer answer, or event of a watch, fails.
+        """
         self.connection = connection
+        self._max_answer_bytes = max_answer_bytes
         self._user_agent = user_agent
         self._manager = {"fieldManager": field_manager} if field_manager else {}
         self._ssl = tls.context_of(connection) if connection.server.startswith("https:") else None
@@ -78,7 +87,7 @@ class HttpClient:
         user_agent: str = f"steelyard/{__version__}",
         field_manager: str = "",
     ) -> HttpClient:
-        """From a file, its text or what was parsed from it. Raises `kubeconfig.InvalidKubeconfig`."""
+        """From a file; a text, which may name no files; or what was read already. Raises InvalidKubeconfig."""
         if isinstance(source, Kubeconfig):
             config = source
         else:
@@ -128,7 +137,7 @@ class HttpClient:
                 response = await self._send("GET", _path(resource, namespace), query, timeout=WATCH)
                 if response.status != 200:
                     async with response:
-                        raise _error(self.connection.server, response, await response.read())
+                        raise _error(self.connection.server, response, await self._content(response))
         except failures.EXPECTED as failure:
             raise failures.of(failure, self.connection.server) from failure
         async with response:
@@ -136,6 +145,7 @@ class HttpClient:
                 rest = b""
                 async for chunk in response.content.iter_any():
                     *lines, rest = (rest + chunk).split(b"\n")
+                    self._check_size(len(rest))
                     for line in lines:
                         if line:
                             yield _event(self.connection.server, line)
@@ -248,7 +258,7 @@ class HttpClient:
                         method, path, query, data=data, content_type=content_type, accept=accept, timeout=_REQUEST
                     )
                     async with response:
-                        content = await response.read()
+                        content = await self._content(response)
             except failures.EXPECTED as failure:
                 raise failures.of(failure, server) from failure
             if response.status < 300:
@@ -259,6 +269,21 @@ class HttpClient:
                 raise error
             await asyncio.sleep(min(error.retry_after, _LONGEST_WAIT))
         raise AssertionError("the last attempt returns or raises")
+
+    async def _content(self, response: aiohttp.ClientResponse) -> bytes:
+        if not self._max_answer_bytes:
+            return await response.read()
+        content = bytearray()
+        async for chunk in response.content.iter_any():
+            content += chunk
+            self._check_size(len(content))
+        return bytes(content)
+
+    def _check_size(self, size: int) -> None:
+        if self._max_answer_bytes and size > self._max_answer_bytes:
+            raise errors.ServiceUnavailable(
+                f"{self.connection.server} answered with more than {self._max_answer_bytes} bytes, which were not read"
+            )
 
     async def _send(
         self,
@@ -273,6 +298,8 @@ class HttpClient:
     ) -> aiohttp.ClientResponse:
         session = self._session or self._open()
         headers = {"Accept": accept}
+        if self._max_answer_bytes:
+            headers["Accept-Encoding"] = "identity"
         if data is not None:
             headers["Content-Type"] = content_type
         token = self._current_token()
@@ -304,6 +331,7 @@ class HttpClient:
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={"User-Agent": self._user_agent},
             timeout=_REQUEST,
+            auto_decompress=not self._max_answer_bytes,
         )
         return self._session
 

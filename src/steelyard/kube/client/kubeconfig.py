@@ -1,7 +1,11 @@
-"""Kubeconfig files: read, build, merge, write.
+"""Kubeconfigs: read, build, merge, write.
 
-Reading keeps to what kubectl does: relative paths are relative to the file, of several files the first that says
-something wins. Writing is atomic and leaves a file that only its owner can read, since it holds a key or a token.
+There are two doors. `load` reads a file that its owner wrote, and keeps to what kubectl does: it follows paths,
+relative ones from the file; of several files the first that says something wins. `parse` reads a text that came from
+elsewhere (a Secret, a request) and takes only what is inside of it: nothing that names a file, a program or a proxy,
+and no server that is to be believed unseen.
+
+Writing is atomic and leaves a file that only its owner can read, since it holds a key or a token.
 """
 
 from __future__ import annotations
@@ -9,19 +13,21 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import orjson
 import yaml
 
 from steelyard import durable
 from steelyard.frozen import frozen
-from steelyard.kube import objects
+from steelyard.kube import objects, plainyaml
 from steelyard.kube.objects import Object
 
+MAX_BYTES: Final = 128 << 10
+"""Of a text from elsewhere: twenty times what one cluster and its certificates take."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -65,6 +71,8 @@ class Connection:
     """What a client needs of a kubeconfig, with every file read."""
 
     server: str
+    cluster: str = ""
+    """What the kubeconfig calls the cluster."""
     certificate_authority: bytes = b""
     client_certificate: bytes = b""
     client_key: bytes = b""
@@ -107,6 +115,7 @@ class Kubeconfig:
             raise InvalidKubeconfig(f'cluster "{chosen.cluster}" has no server address')
         return Connection(
             server=cluster.server.rstrip("/"),
+            cluster=chosen.cluster,
             certificate_authority=_content(cluster.certificate_authority_data, cluster.certificate_authority),
             client_certificate=_content(user.client_certificate_data, user.client_certificate),
             client_key=_content(user.client_key_data, user.client_key),
@@ -155,26 +164,29 @@ def build(
     )
 
 
-def parse(source: str | bytes | Object, *, directory: Path | None = None) -> Kubeconfig:
-    """`directory` is what relative paths in the file are relative to. Raises InvalidKubeconfig."""
-    document = _decode(source) if isinstance(source, (str, bytes)) else source
-    if not document:
-        return Kubeconfig({}, {}, {})
-    return Kubeconfig(
-        clusters={name: _cluster_in(each, directory) for name, each in _named(document, "clusters", "cluster")},
-        users={name: _user_in(each, directory) for name, each in _named(document, "users", "user")},
-        contexts={name: _context_in(each) for name, each in _named(document, "contexts", "context")},
-        current_context=_text(document, "current-context"),
-    )
+def parse(source: str | bytes | Object) -> Kubeconfig:
+    """A kubeconfig from elsewhere, with everything inside of it. Raises InvalidKubeconfig.
+
+    Every entry counts, also one that no context uses.
+    """
+    if isinstance(source, (str, bytes)) and len(source) > MAX_BYTES:
+        raise InvalidKubeconfig(f"the kubeconfig is larger than {MAX_BYTES} bytes")
+    document = _decode(source, plainyaml.load) if isinstance(source, (str, bytes)) else source
+    for plural, singular, refused in _FOREIGN_REFUSED:
+        for name, entry in _named(document, plural, singular):
+            if key := next((key for key in refused if entry.get(key)), ""):
+                raise InvalidKubeconfig(f'{singular} "{name}" has {key}, which {refused[key]}')
+    return _read(document, None)
 
 
 def load(path: Path) -> Kubeconfig:
+    """A file of somebody who may read every file that it names."""
     try:
         text = path.read_bytes()
     except OSError as error:
         raise InvalidKubeconfig(f"cannot read the kubeconfig {path}: {error.strerror}") from error
     try:
-        return parse(text, directory=path.resolve().parent)
+        return _read(_decode(text, _load_own), path.resolve().parent)
     except InvalidKubeconfig as error:
         raise InvalidKubeconfig(f"{path}: {error}") from error
 
@@ -211,15 +223,46 @@ def write(path: Path, config: Kubeconfig) -> None:
 
 
 _UNSUPPORTED = ("exec", "auth-provider", "username", "as")
+_A_FILE: Final = "names a file: only a kubeconfig that is a file itself may; put the content inside"
+_A_PROGRAM: Final = "is not supported: use a client certificate or a token"
+_FOREIGN_REFUSED: Final[Sequence[tuple[str, str, Mapping[str, str]]]] = (
+    (
+        "clusters",
+        "cluster",
+        {
+            "certificate-authority": _A_FILE,
+            "insecure-skip-tls-verify": "is not allowed: give the server's authority as certificate-authority-data",
+            "proxy-url": "is not allowed: the server must be reachable directly",
+        },
+    ),
+    (
+        "users",
+        "user",
+        {
+            "client-certificate": _A_FILE,
+            "client-key": _A_FILE,
+            "tokenFile": _A_FILE,
+            **dict.fromkeys(_UNSUPPORTED, _A_PROGRAM),
+        },
+    ),
+)
+"""What a kubeconfig from elsewhere may not say, and why."""
 _Entry = TypeVar("_Entry")
 
 
-def _decode(source: str | bytes) -> Object:
+def _read(document: Object, directory: Path | None) -> Kubeconfig:
+    """`directory` is what relative paths are relative to."""
+    return Kubeconfig(
+        clusters={name: _cluster_in(each, directory) for name, each in _named(document, "clusters", "cluster")},
+        users={name: _user_in(each, directory) for name, each in _named(document, "users", "user")},
+        contexts={name: _context_in(each) for name, each in _named(document, "contexts", "context")},
+        current_context=_text(document, "current-context"),
+    )
+
+
+def _decode(source: str | bytes, load: Callable[[str | bytes], Any]) -> Object:
     try:
-        if source.lstrip()[:1] in ("{", b"{"):
-            document: Any = orjson.loads(source)
-        else:
-            document = yaml.load(source, Loader=_LOADER)  # noqa: S506 (the safe loader, in C)
+        document = orjson.loads(source) if source.lstrip()[:1] in ("{", b"{") else load(source)
     except (yaml.YAMLError, ValueError) as error:
         raise InvalidKubeconfig(f"the kubeconfig is not valid YAML: {error}") from error
     if document is None:
@@ -227,6 +270,10 @@ def _decode(source: str | bytes) -> Object:
     if not isinstance(document, dict):
         raise InvalidKubeconfig("the kubeconfig is not a mapping")
     return cast(Object, document)
+
+
+def _load_own(source: str | bytes) -> Any:
+    return yaml.load(source, Loader=_LOADER)  # noqa: S506 (the safe loader, in C)
 
 
 def _named(document: Object, plural: str, singular: str) -> list[tuple[str, Object]]:

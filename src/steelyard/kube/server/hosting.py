@@ -165,4 +165,5 @@ def _port_taken(host: str, port: int) -> PortTaken:
 
 def _first_service_address(cidr: str) -> list[str]:
     """The address that the `kubernetes` Service has inside a cluster."""
-    return [str(ipaddress.ip_network(cidr, strict=False)[1])] if cidr else []
+    network = ipaddress.ip_network(cidr, strict=False) if cidr else None
+    return [str(network[1])] if network is not None and network.num_addresses > 1 else []

@@ -13,13 +13,12 @@ data shows here too, with the file's name.
 from __future__ import annotations
 
 import base64
+import binascii
+import ipaddress
 from collections.abc import Iterator
-from typing import Any
-
-import yaml
 
 from steelyard.frozen import frozen
-from steelyard.kube import objects
+from steelyard.kube import objects, pki, plainyaml
 from steelyard.kube.objects import Object
 from steelyard.kube.pki import KeyPair
 
@@ -71,7 +70,7 @@ def read(bootstrap_data: bytes, *, default_node_name: str) -> Init | Join:
             node_name=_node_name(objects.mapping(documents.get("InitConfiguration")), default_node_name),
             authority=_authority(files),
             version=str(cluster.get("kubernetesVersion") or ""),
-            service_cidr=str(objects.at(cluster, "networking", "serviceSubnet") or ""),
+            service_cidr=_network(str(objects.at(cluster, "networking", "serviceSubnet") or "")),
             service_account_key=files.get(_SERVICE_ACCOUNT_KEY, "").encode(),
         )
     if _JOIN_CONFIGURATION in files:
@@ -93,8 +92,8 @@ def read(bootstrap_data: bytes, *, default_node_name: str) -> Init | Join:
 
 def _files(bootstrap_data: bytes) -> dict[str, str]:
     try:
-        config = objects.mapping(_load(bootstrap_data))
-    except yaml.YAMLError as error:
+        config = objects.mapping(plainyaml.load(bootstrap_data))
+    except plainyaml.Unreadable as error:
         raise BadBootstrapData(f"the cloud-config is not valid YAML: {error}") from error
     return {
         str(entry.get("path") or ""): _content(entry)
@@ -106,26 +105,37 @@ def _content(entry: Object) -> str:
     content = str(entry.get("content") or "")
     encoding = str(entry.get("encoding") or "")
     if encoding in ("base64", "b64"):
-        return base64.b64decode(content).decode()
+        try:
+            return base64.b64decode(content).decode()
+        except (binascii.Error, ValueError) as error:
+            raise BadBootstrapData(f"the content of {entry.get('path')} is not base64 of text: {error}") from error
     return content
 
 
 def _documents(files: dict[str, str], path: str) -> Iterator[Object]:
     try:
-        yield from (objects.mapping(document) for document in yaml.load_all(files[path], yaml.CSafeLoader))
-    except yaml.YAMLError as error:
+        return map(objects.mapping, plainyaml.load_all(files[path]))
+    except plainyaml.Unreadable as error:
         raise BadBootstrapData(f"{path} is not valid YAML: {error}") from error
-
-
-def _load(text: bytes) -> Any:
-    return yaml.load(text, yaml.CSafeLoader)
 
 
 def _authority(files: dict[str, str]) -> KeyPair:
     certificate, key = files.get(_AUTHORITY_CERTIFICATE), files.get(_AUTHORITY_KEY)
     if not certificate or not key:
         raise BadBootstrapData(f"a control-plane machine needs {_AUTHORITY_CERTIFICATE} and {_AUTHORITY_KEY}")
-    return KeyPair(certificate.encode(), key.encode())
+    pair = KeyPair(certificate.encode(), key.encode())
+    if problem := pki.problem_of(pair):
+        raise BadBootstrapData(f"{_AUTHORITY_CERTIFICATE} and {_AUTHORITY_KEY} are no authority: {problem}")
+    return pair
+
+
+def _network(cidrs: str) -> str:
+    """The first of what may be two, one for each family of addresses."""
+    cidr = cidrs.partition(",")[0].strip()
+    try:
+        return str(ipaddress.ip_network(cidr, strict=False)) if cidr else ""
+    except ValueError as error:
+        raise BadBootstrapData(f"the serviceSubnet in {_INIT_CONFIGURATION} is no network: {error}") from error
 
 
 def _node_name(document: Object, default: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import hmac
 
 from steelyard.kube import errors, objects, pki
 from steelyard.kube.client.interface import Client
@@ -29,12 +30,19 @@ async def check(client: Client, node: boot.Join, authority_certificate: bytes, *
         secret = await client.get(SECRETS, f"bootstrap-token-{token_id}", "kube-system")
     except errors.NotFound:
         raise Refused(f'the cluster knows no bootstrap token "{token_id}"; it may have expired') from None
-    if _value(secret, "token-secret") != token_secret:
+    if not hmac.compare_digest(_value(secret, "token-secret"), token_secret.encode()):
         raise Refused(f'the secret of bootstrap token "{token_id}" is wrong')
-    expiration = _value(secret, "expiration")
-    if expiration and clocks.parse_rfc3339(expiration) <= now:
+    expiration = _value(secret, "expiration").decode(errors="replace")
+    if expiration and _moment(expiration, token_id) <= now:
         raise Refused(f'bootstrap token "{token_id}" expired at {expiration}')
 
 
-def _value(secret: Object, key: str) -> str:
-    return base64.b64decode(str(objects.at(secret, "data", key) or "")).decode()
+def _moment(text: str, token_id: str) -> datetime.datetime:
+    try:
+        return clocks.parse_rfc3339(text)
+    except ValueError:
+        raise Refused(f'the expiration of bootstrap token "{token_id}" is no time: {text[:40]}') from None
+
+
+def _value(secret: Object, key: str) -> bytes:
+    return base64.b64decode(str(objects.at(secret, "data", key) or ""))

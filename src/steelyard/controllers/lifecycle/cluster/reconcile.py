@@ -56,6 +56,7 @@ class ClusterReconciler:
             machine_sets=self._view.machine_sets_of_cluster(cluster),
             machines=self._view.machines_of_cluster(cluster),
             is_connected=connection is not None and connection.is_synced,
+            connection_problem=self._workloads.problem(key),
         )
         observed.infrastructure = await self._part(draft, observed, "infrastructureRef")
         observed.control_plane = await self._part(draft, observed, "controlPlaneRef")

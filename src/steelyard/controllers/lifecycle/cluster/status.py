@@ -31,6 +31,8 @@ class Observed:
     machine_sets: Sequence[Object] = ()
     machines: Sequence[Object] = ()
     is_connected: bool = False
+    connection_problem: str = ""
+    """Why the cluster cannot be connected to until somebody does something."""
     problems: list[str] = field(default_factory=list[str])
     deleting_reason: str = "Deleting"
     deleting_message: str = ""
@@ -106,6 +108,8 @@ def _connection(cluster: Object, observed: Observed) -> Verdict:
     type_ = "RemoteConnectionProbe"
     if observed.is_connected:
         return verdicts.true(type_, "ProbeSucceeded")
+    if observed.connection_problem:
+        return verdicts.false(type_, "ProbeFailed", observed.connection_problem)
     before = verdicts.find(cluster, type_)
     if before is not None:
         return before

@@ -166,7 +166,8 @@ class KubeadmConfigReconciler:
     async def _ensure_token(self, cluster: Object, token: str) -> None:
         connection = await self._workloads.connection(Key.of(cluster))
         if connection is None:
-            raise Unprepared("Waiting for the cluster's kubeconfig", _CONNECTION_RETRY)
+            problem = self._workloads.problem(Key.of(cluster))
+            raise Unprepared(problem or "Waiting for the cluster's kubeconfig", _CONNECTION_RETRY)
         try:
             await tokens.ensure(connection.client, token, self._clock.now())
         except errors.ServiceUnavailable as error:

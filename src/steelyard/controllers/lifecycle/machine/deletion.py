@@ -97,7 +97,8 @@ class Deletion:
         if limit and has_waited >= limit:
             return None
         if connection is None or not connection.is_synced:
-            message = f"Drain not completed yet (started at {started}): the cluster's API cannot be reached"
+            cause = observed.connection_problem or "the cluster's API cannot be reached"
+            message = f"Drain not completed yet (started at {started}): {cause}"
             return _wait(observed, "DrainingNode", message, _CONNECTION_RETRY)
         if observed.node is None:
             return None

@@ -32,6 +32,7 @@ from steelyard.kube.runtime.keys import Key
 
 _REFERENCE_RETRY = 30.0
 _COMPONENT_RETRY = 10.0
+_KUBECONFIG_RETRY = 10.0
 _to_machine = mapping.to_owner(capi.MACHINES)
 
 
@@ -79,6 +80,8 @@ class MachineReconciler:
         observed.components = await self._components(draft.object, observed, connection)
         if any(not verdict.is_true for verdict in observed.components) and observed.node is not None:
             retry_after = min(retry_after or _COMPONENT_RETRY, _COMPONENT_RETRY)
+        if observed.connection_problem:
+            retry_after = min(retry_after or _KUBECONFIG_RETRY, _KUBECONFIG_RETRY)
         wait = status.update(draft.object, observed, self._clock.now())
         await draft.save()
         return Result(wait if wait is not None else retry_after)
@@ -150,6 +153,7 @@ class MachineReconciler:
             return None
         connection = await self._workloads.connection(Key.of(observed.cluster))
         if connection is None or not connection.is_synced:
+            observed.connection_problem = self._workloads.problem(Key.of(observed.cluster))
             return connection
         observed.is_connected = True
         observed.node = connection.node(str(provider_id))

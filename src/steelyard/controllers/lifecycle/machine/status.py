@@ -33,6 +33,8 @@ class Observed:
     node: Object | None = None
     is_connected: bool = False
     """Whether the workload cluster's Nodes are known. Until they are (after a restart), what was known last stands."""
+    connection_problem: str = ""
+    """Why the cluster cannot be connected to until somebody does something."""
     deleting_reason: str = "Deleting"
     deleting_message: str = "Deletion started"
     up_to_date: Verdict | None = None
@@ -116,7 +118,7 @@ def _infrastructure(machine: Object, infrastructure: Object | None) -> Verdict:
 def _node(machine: Object, observed: Observed) -> list[Verdict]:
     if observed.node is not None:
         return [nodes.readiness(observed.node), nodes.health(observed.node)]
-    if not observed.is_connected and not objects.is_being_deleted(machine):
+    if not observed.is_connected and not observed.connection_problem and not objects.is_being_deleted(machine):
         known = [verdicts.find(machine, type_) for type_ in (nodes.NODE_READY, nodes.NODE_HEALTHY)]
         if objects.at(machine, "status", "nodeRef", "name") and all(known):
             return [verdict for verdict in known if verdict is not None]
@@ -132,7 +134,7 @@ def _without_node(machine: Object, observed: Observed) -> tuple[verdicts.Status,
             return "False", "NodeDeleted", f"Node {node_name} has been deleted"
         return "Unknown", "NodeDoesNotExist", "Node does not exist"
     if provider_id and not observed.is_connected:
-        return "Unknown", "ConnectionDown", "Remote connection not established yet"
+        return "Unknown", "ConnectionDown", observed.connection_problem or "Remote connection not established yet"
     if node_name:
         return "False", "NodeDeleted", f"Node {node_name} has been deleted while the Machine still exists"
     if provider_id:
