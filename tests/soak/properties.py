@@ -32,6 +32,6 @@ def run(folder: Path, seed: int, count: int) -> bool:
     ]
     environment = {**os.environ, _EXAMPLES: str(count)}
     repository = Path(__file__).parents[2]
-    outcome = subprocess.run(command, cwd=repository, env=environment, check=False)  # noqa: S603 (our own tests)
+    outcome = subprocess.run(command, cwd=repository, env=environment, check=False)
     print(f"properties: {count} examples each, {'all held' if outcome.returncode == 0 else 'FAILED'}")
     return outcome.returncode == 0
