@@ -389,7 +389,12 @@ def reset_fields(served: Served, subresource: str) -> FieldSet:
     Upstream forgets the metadata of custom resources: who writes it with their status manages it, to no effect.
     """
     open_metadata = served.custom is not None or _has_open_metadata(served)
-    return apply.reset_fields(subresource, has_status=served.has_status, open_metadata=open_metadata)
+    return apply.reset_fields(
+        subresource,
+        has_status=served.has_status,
+        open_metadata=open_metadata,
+        keeps_spec=served.strategy.keeps_spec,
+    )
 
 
 def _has_open_metadata(served: Served) -> bool:

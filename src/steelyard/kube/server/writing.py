@@ -87,6 +87,8 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     finish = _finish(core, served)
     stamp = str(metadata.get("resourceVersion") or "")
     obj = drafts.new(served, draft, wanted, core.timestamp(), finish)
+    if served.strategy.involves_caller:
+        served.strategy.involve(obj, None, call, core.authorizer, core.timestamp())
     if admission is not None:
         await admission.validate(obj, draft)
     if parameters.is_revision(stamp) and not wanted.dry_run:
@@ -172,6 +174,8 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
     core.guard(served, call, draft.obj, old)
     finish = None if call.subresource else _finish(core, served)
     obj = drafts.changed(served, old, draft, wanted, core.timestamp(), call.subresource, finish)
+    if served.strategy.involves_caller:
+        served.strategy.involve(obj, old, call, core.authorizer, core.timestamp())
     if admission is not None:
         await admission.validate(obj, draft)
     if obj is old:

@@ -35,16 +35,26 @@ EMPTY: Final[Object] = {}
 STATUS: Final = FieldSet.of(("status",))
 SPEC: Final = FieldSet.of(("spec",))
 ALL_BUT_STATUS: Final = FieldSet.of(("metadata",), ("spec",))
+ALL_BUT_METADATA: Final = FieldSet.of(("spec",), ("status",))
+_SETTLED: Final = {
+    "status": FieldSet.of(("spec",), ("status", "conditions")),
+    "approval": FieldSet.of(("spec",), ("status", "certificate")),
+}
 
 _BEFORE_FIRST_APPLY: Final = "before-first-apply"
 _NEVER: Final = managedfields.NEVER_MANAGED.tree
 
 
-def reset_fields(subresource: str, *, has_status: bool, open_metadata: bool = False) -> FieldSet:
+def reset_fields(
+    subresource: str, *, has_status: bool, open_metadata: bool = False, keeps_spec: bool = False
+) -> FieldSet:
     """The fields that a write to this endpoint cannot change, and so does not manage.
 
-    `open_metadata` says that a write to the status may change the metadata too.
+    `open_metadata` says that a write to the status may change the metadata too, `keeps_spec` that the spec is settled
+    by the server.
     """
+    if keeps_spec:
+        return _SETTLED.get(subresource, ALL_BUT_METADATA)
     if subresource == "status":
         return SPEC if open_metadata else ALL_BUT_STATUS
     return STATUS if has_status else NOTHING

@@ -2,18 +2,22 @@
 
 Order on create: status is dropped (unless `keeps_status`), `prepare_create`, metadata is filled in and judged,
 `validate_create`, `claim`, then `warnings`. On update the same with `prepare_update` and `validate_update`; `old` is
-never changed. A write to a subresource calls `prepare_part` and `validate_part` instead. What every object has (names,
+never changed. A write to a subresource calls `prepare_part` and `validate_part` instead. `involve` comes last. What every object has (names,
 labels, owners) is judged elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from steelyard.kube import fields, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
+
+if TYPE_CHECKING:
+    from steelyard.kube.server.authz import Authorizer
+    from steelyard.kube.server.call import Call
 
 
 class Taken(Protocol):
@@ -39,6 +43,10 @@ class Strategy:
     """`validate_create` looks at the metadata too, since upstream does so in an order of its own."""
     creates_on_update: bool = False
     """An update of what is not there creates it."""
+    involves_caller: bool = False
+    """`involve` has something to say."""
+    keeps_spec: bool = False
+    """What a client writes as spec is managed by nobody: the server settles it once and for all."""
 
     def prepare_create(self, obj: Object) -> None:
         """Defaults, and fields that a client cannot choose; in place."""
@@ -75,6 +83,9 @@ class Strategy:
         """Picks what must be unique among all objects, such as addresses; in place. Complains of what is taken."""
         del obj, taken
         return []
+
+    def involve(self, obj: Object, old: Object | None, call: Call, authorizer: Authorizer, now: str) -> None:
+        """Puts in what depends on who asks and when, last of all, and raises Forbidden if they may not; in place."""
 
     def warnings(self, obj: Object, old: Object | None = None) -> tuple[str, ...]:
         del obj, old

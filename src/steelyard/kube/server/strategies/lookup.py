@@ -6,6 +6,7 @@ from typing import Final
 
 from steelyard.kube.resources import Resource
 from steelyard.kube.server.strategies import (
+    certificates,
     cluster,
     core,
     endpoints,
@@ -63,6 +64,7 @@ _STRATEGIES: Final[dict[tuple[str, str], Strategy]] = {
     ("", "limitranges"): quotas.LimitRangeStrategy(),
     ("flowcontrol.apiserver.k8s.io", "flowschemas"): _TRACKED,
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): _TRACKED,
+    (certificates.GROUP, "certificatesigningrequests"): certificates.SigningRequestStrategy(),
     (_ADMISSION, "validatingwebhookconfigurations"): webhooks.WebhookStrategy(mutating=False),
     (_ADMISSION, "mutatingwebhookconfigurations"): webhooks.WebhookStrategy(mutating=True),
     (_ADMISSION, "validatingadmissionpolicies"): policies.PolicyStrategy(),
