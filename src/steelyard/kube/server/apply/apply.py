@@ -81,7 +81,9 @@ def apply(
     """
     kind = shape.of(schema)
     _check(kind, applied, api_version)
-    config = _configuration(applied, ignored.tree)
+    # A spec of which nothing is there yet cannot be reset to what it was.
+    reset = ignored.tree if live is not None else fieldset.intersection(ignored.tree, STATUS.tree)
+    config = _configuration(applied, reset)
     before = _unmanaged(live) if live is not None else {**blank, "apiVersion": api_version, "kind": applied.get("kind")}
     was = {} if live is None else managedfields.stored(live)
     managed = _of_group(was, api_version) or (

@@ -2,8 +2,8 @@
 
 Order on create: status is dropped (unless `keeps_status`), `prepare_create`, metadata is filled in and judged,
 `validate_create`, `claim`, then `warnings`. On update the same with `prepare_update` and `validate_update`; `old` is
-never changed. A write to a subresource calls `prepare_part` and `validate_part` instead. `involve` comes last. What every object has (names,
-labels, owners) is judged elsewhere.
+never changed. A write to a subresource calls `prepare_part` and `validate_part` instead. `involve` comes last. What
+every object has (names, labels, owners) is judged elsewhere.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ class SigningRequestStrategy(Strategy):
         """A signer leaves the decision as it is, and who decides leaves the certificate."""
         given = _conditions(obj)
         if subresource == "approval":
-            obj["status"] = {**objects.mapping(old.get("status")), "conditions": given}
+            status = {key: value for key, value in objects.mapping(old.get("status")).items() if key != "conditions"}
+            obj["status"] = {**status, "conditions": given} if given else status
             return
         for type_ in _DECISIONS:
             before = [condition for condition in _conditions(old) if condition.get("type") == type_]
@@ -146,7 +147,7 @@ def _judge(obj: Object, old: Object | None) -> Iterable[Cause]:
     given = objects.mapping(obj.get("spec"))
     request = signingrequests.decoded(given.get("request"))
     if problem := signingrequests.problem(request):
-        yield fields.invalid("spec.request", given.get("request") or "", problem)
+        yield fields.invalid("spec.request", given.get("request"), problem)
     usages = [str(usage) for usage in objects.sequence(given.get("usages"))]
     if not usages:
         yield fields.required("spec.usages")
