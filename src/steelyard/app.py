@@ -36,6 +36,7 @@ from steelyard.kube.runtime import logs
 from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server import authn, http, tls
 from steelyard.kube.server.access import tokens
+from steelyard.kube.server.admission import reach
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.audit import AuditLog
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
@@ -137,7 +138,8 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         client = LocalClient(api, _CONTROLLERS, field_manager=FIELD_MANAGER)
         await _define_kinds(client, options.platform.domain)
 
-        hosting = Hosting(simulated_store, host=options.host, clock=clock)
+        webhooks = reach.within(options.platform.simulated.webhook_networks)
+        hosting = Hosting(simulated_store, host=options.host, clock=clock, reach=webhooks)
         stack.push_async_callback(hosting.close)
         manager = _manager(client, hosting, options.platform)
         checks: dict[str, Check] = {

@@ -212,6 +212,13 @@ class Simulated(SettingsModel):
     boot_seconds: Seconds = Field(default=0.4, description="Seconds from a machine's bootstrap data to its running.")
     join_seconds: Seconds = Field(default=0.2, description="Seconds from running to its Node being Ready.")
     delete_seconds: Seconds = Field(default=0.1, description="Seconds that switching a machine off takes.")
+    webhook_networks: tuple[Network, ...] = Field(
+        default=(),
+        strict=False,
+        description="Networks such as 10.20.0.0/16 in which webhooks that are configured inside simulated clusters may "
+        "be, besides public addresses. None by default: the platform calls them from where it runs, and would reach "
+        "its own loopback and the networks around it for whoever administers such a cluster.",
+    )
 
 
 class Audit(SettingsModel):

@@ -12,6 +12,7 @@ import orjson
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from steelyard.kube.server.admission.reach import ANYWHERE, Reach
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, Call, PatchType, Reply, Representation, User, Verb
 from steelyard.kube.server.watching import WatchItem, WatchStream
@@ -31,9 +32,9 @@ class Bench:
         self.store = store
 
     @staticmethod
-    async def start(store: Store, *, space: str = "main", define: bool = True) -> Bench:
+    async def start(store: Store, *, space: str = "main", define: bool = True, reach: Reach = ANYWHERE) -> Bench:
         clock = Clock()
-        bench = Bench(await Api.start(store, space=space, now=clock), clock, store)
+        bench = Bench(await Api.start(store, space=space, now=clock, reach=reach), clock, store)
         if define:
             for definition in (widget_definition(), simple_definition(PARTS), simple_definition(CLUSTER_PARTS)):
                 await bench.create(CUSTOM_RESOURCE_DEFINITIONS, definition)

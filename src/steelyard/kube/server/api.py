@@ -17,6 +17,8 @@ from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from steelyard.kube.server import authz, deleting, expiry, reading, reviews, routing, subresources, writing
 from steelyard.kube.server.access.access import Access
 from steelyard.kube.server.admission import configurations
+from steelyard.kube.server.admission import reach as reaches
+from steelyard.kube.server.admission.reach import Reach
 from steelyard.kube.server.background import Background
 from steelyard.kube.server.call import Call, Reply, User
 from steelyard.kube.server.core import Core, unavailable
@@ -70,12 +72,13 @@ class Api:
         name: str = "steelyard",
         now: Callable[[], datetime] = ages.utcnow,
         event_ttl: timedelta = expiry.TTL,
+        reach: Reach = reaches.ANYWHERE,
     ) -> Api:
         """Serves what the space holds; a new space gets its system namespaces first.
 
-        `event_ttl` after it was last written, an event is deleted.
+        `event_ttl` after it was last written, an event is deleted. `reach` is where its webhooks may be.
         """
-        api = Api(Core(store, space, Registry(), now), name, event_ttl)
+        api = Api(Core(store, space, Registry(), now, reach), name, event_ttl)
         missing = [each for each in SYSTEM if api._core.namespace(each) is None]
         await asyncio.gather(*(api._create_namespace(each) for each in missing))
         await api.access.activate_if_used()

@@ -19,8 +19,10 @@ from steelyard.kube.resources import NAMESPACES, Resource
 from steelyard.kube.schema import prune
 from steelyard.kube.server import keys
 from steelyard.kube.server.admission import conversion
+from steelyard.kube.server.admission import reach as reaches
 from steelyard.kube.server.admission.calling import Caller
 from steelyard.kube.server.admission.configurations import Configurations
+from steelyard.kube.server.admission.reach import Reach
 from steelyard.kube.server.authz import Attributes, Authorizer, Decision
 from steelyard.kube.server.call import Call
 from steelyard.kube.server.counterparts import Counterpart
@@ -53,7 +55,9 @@ class Core:
         "_namespaces", "authorizer", "caller", "guard", "now", "registry", "space", "store", "streams", "webhooks",
     )  # fmt: skip
 
-    def __init__(self, store: Store, space: str, registry: Registry, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, store: Store, space: str, registry: Registry, now: Callable[[], datetime], reach: Reach = reaches.ANYWHERE
+    ) -> None:
         self.store = store
         self.space = space
         self.registry = registry
@@ -65,7 +69,7 @@ class Core:
         self.authorizer: Authorizer = _Refusal()
         """Who may do what, for those who are asked about it."""
         self.webhooks = Configurations(store, space, registry)
-        self.caller = Caller(store, space)
+        self.caller = Caller(store, space, reach)
         self._namespaces = keys.collection(space, "", NAMESPACES.plural)
 
     def timestamp(self) -> str:

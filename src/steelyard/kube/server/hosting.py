@@ -17,6 +17,8 @@ from steelyard.kube.pki import KeyPair
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.server import http, tls
 from steelyard.kube.server.access import tokens
+from steelyard.kube.server.admission import reach as reaches
+from steelyard.kube.server.admission.reach import Reach
 from steelyard.kube.server.api import Api
 from steelyard.kube.store.store import Store
 
@@ -45,11 +47,13 @@ class _Server:
 
 
 class Hosting:
-    def __init__(self, store: Store, *, host: str, clock: Clock) -> None:
+    def __init__(self, store: Store, *, host: str, clock: Clock, reach: Reach = reaches.PUBLIC) -> None:
+        """`reach` is where webhooks of the servers may be, whose administrators are not the platform's."""
         self.advertised_host = "127.0.0.1" if host in _WILDCARDS else host
         self._store = store
         self._host = host
         self._clock = clock
+        self._reach = reach
         self._reserved: dict[str, socket.socket] = {}
         self._servers: dict[str, _Server] = {}
         self._starting: dict[str, asyncio.Lock] = {}
@@ -113,7 +117,7 @@ class Hosting:
         port = await self.reserve(name)
         hosts = [*_SERVER_NAMES, "127.0.0.1", self.advertised_host, *_first_service_address(service_cidr)]
         certificate = pki.issue_serving(authority, "kube-apiserver", hosts, now=self._clock.now())
-        api = await Api.start(self._store, space=name)
+        api = await Api.start(self._store, space=name, reach=self._reach)
         api.access.address = f"https://{self.advertised_host}:{port}"
         serving = tls.ServingTls(certificate, client_authority=authority.certificate)
         try:

@@ -2,30 +2,50 @@
 
 Nothing of what can go wrong escapes as anything but `CallFailed`, whose text is what kube-apiserver's client says of
 the same. Connections are kept and used again.
+
+Where the reach is limited (`reach`), redirects are not followed, and everything that can happen before a webhook has
+answered is told in the same words, so that nobody learns from them which ports of others are open; the cause goes to
+the platform's log.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import ipaddress
 import os
 import ssl
-from typing import TYPE_CHECKING, Any, Final
+import time
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import orjson
 
-from steelyard.kube import fields, objects, pki
+from steelyard.kube import fields, objects, pki, plainyaml
+from steelyard.kube.runtime import logs
 from steelyard.kube.server import keys
 from steelyard.kube.server.admission import gowords
+from steelyard.kube.server.admission import reach as reaches
 from steelyard.kube.server.admission.endpoint import Endpoint, ServiceReference
+from steelyard.kube.server.admission.reach import Reach
 from steelyard.kube.store.store import Store
 
 if TYPE_CHECKING:
     import aiohttp
 
 _LARGEST_ANSWER: Final = 16 << 20
+_LARGEST_YAML: Final = 256 << 10
+"""What is no JSON is most likely nothing: reading this much as YAML takes milliseconds, more would be felt."""
 _KEPT_SECONDS: Final = 30.0
+_AT_ONCE: Final = 16
+"""Calls of one server with limited reach, and so answers of it in memory; more wait for their turn."""
+_LOG_SECONDS: Final = 60.0
+_LONGEST_LOGGED: Final = 200
+_UNANSWERED: Final = (
+    "no answer: the address is not reachable, or what listens there is no webhook with a trusted certificate that "
+    "answers in time"
+)
 _SLICE_LABEL: Final = "kubernetes.io/service-name"
 _UNKNOWN_AUTHORITY: Final = frozenset({2, 18, 19, 20, 21})
 _STATUS_TEXTS: Final = {
@@ -41,6 +61,9 @@ _STATUS_TEXTS: Final = {
 }
 
 
+_log = logs.get(__name__)
+
+
 class CallFailed(Exception):
     """The webhook could not be asked, or gave no answer that can be read."""
 
@@ -51,24 +74,37 @@ class Caller:
     Costs nothing until the first call; end it with `close`.
     """
 
-    __slots__ = ("_session", "_space", "_store")
+    __slots__ = ("_log_after", "_reach", "_session", "_space", "_store", "_turn")
 
-    def __init__(self, store: Store, space: str) -> None:
+    def __init__(self, store: Store, space: str, reach: Reach = reaches.ANYWHERE) -> None:
         self._store = store
         self._space = space
+        self._reach = reach
         self._session: aiohttp.ClientSession | None = None
+        self._turn: AbstractAsyncContextManager[object] = contextlib.nullcontext()
+        self._log_after = 0.0
 
     async def post(self, endpoint: Endpoint, document: Any, timeout: float) -> Any:
         """The answer, decoded, which is of the kind that was sent or names none. Raises CallFailed."""
         url = f"{endpoint.url}?timeout={round(timeout)}s"
+        self._open()
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(timeout), self._turn:
                 answer = await self._post(endpoint, url, orjson.dumps(document))
                 if problem := gowords.kind_problem(document, answer):
                     raise CallFailed(problem)
                 return answer
         except TimeoutError:
-            raise CallFailed(f'Post "{url}": context deadline exceeded') from None
+            raise self._unanswered(url, "context deadline exceeded") from None
+
+    def _unanswered(self, url: str, cause: str) -> CallFailed:
+        if not self._reach.is_limited:
+            return CallFailed(f'Post "{url}": {cause}')
+        now = time.monotonic()
+        if now >= self._log_after:
+            self._log_after = now + _LOG_SECONDS
+            _log.warning("webhook not answered", cluster=self._space, url=url[:_LONGEST_LOGGED], cause=cause)
+        return CallFailed(f'Post "{url}": {_UNANSWERED}')
 
     async def _post(self, endpoint: Endpoint, url: str, body: bytes) -> Any:
         import aiohttp
@@ -87,28 +123,46 @@ class Caller:
             ) from None
         try:
             async with self._open().post(
-                target, data=body, headers=headers, ssl=context, server_hostname=server_name
+                target,
+                data=body,
+                headers=headers,
+                ssl=context,
+                server_hostname=server_name,
+                allow_redirects=not self._reach.is_limited,
             ) as response:
                 return await _read(response, url)
         except aiohttp.ClientConnectorCertificateError as error:
-            raise CallFailed(f'Post "{url}": {await _untrusted(error)}') from None
+            cause = str(error) if self._reach.is_limited else await _untrusted(error)
         except aiohttp.ClientConnectorError as error:
             reason = os.strerror(error.os_error.errno).lower() if error.os_error.errno else str(error.os_error)
-            raise CallFailed(f'Post "{url}": dial tcp {error.host}:{error.port}: connect: {reason}') from None
+            cause = f"dial tcp {error.host}:{error.port}: connect: {reason}"
         except aiohttp.ServerDisconnectedError:
-            raise CallFailed(f'Post "{url}": EOF') from None
+            cause = "EOF"
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
-            raise CallFailed(f'Post "{url}": {error}') from None
+            cause = str(error)
+        raise self._unanswered(url, cause)
 
     def _open(self) -> aiohttp.ClientSession:
         import aiohttp
 
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(keepalive_timeout=_KEPT_SECONDS, limit=0),
-                timeout=aiohttp.ClientTimeout(),
-                cookie_jar=aiohttp.DummyCookieJar(),
+        if self._session is not None:
+            return self._session
+        is_limited = self._reach.is_limited
+        if is_limited:
+            self._turn = asyncio.Semaphore(_AT_ONCE)
+            connector = aiohttp.TCPConnector(
+                limit=0, force_close=True, resolver=cast(Any, reaches.Names()), socket_factory=self._reach.socket_to
             )
+        else:
+            connector = aiohttp.TCPConnector(keepalive_timeout=_KEPT_SECONDS, limit=0)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # What unpacks to more than was sent is not asked for, nor taken.
+            headers={"Accept-Encoding": "identity"} if is_limited else None,
+            auto_decompress=not is_limited,
+        )
         return self._session
 
     def _address(self, reference: ServiceReference, url: str) -> str:
@@ -189,11 +243,9 @@ def _failure(response: aiohttp.ClientResponse, body: bytes) -> str:
 
 def _as_yaml(body: bytes, error: ValueError) -> Any:
     """Upstream reads what is no JSON as YAML, of which nearly every text is some."""
-    import yaml
-
     try:
-        return yaml.safe_load(body)
-    except (yaml.YAMLError, UnicodeDecodeError):
+        return plainyaml.load(body, max_bytes=_LARGEST_YAML)
+    except plainyaml.Unreadable:
         raise CallFailed(f"couldn't get version/kind; json parse error: {gowords.json_error(error)}") from None
 
 
