@@ -16,7 +16,6 @@ from pathlib import Path
 from steelyard import encryption
 from steelyard.datadir import DataDir, Instance
 from steelyard.kube.client.http import HttpClient
-from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
 
 ROOT = Path(__file__).parent.parent
@@ -101,7 +100,7 @@ class PlatformProcess:
 
     async def left_in_clusters(self) -> list[str]:
         """The keys of all objects inside simulated clusters, read from the database of a platform that has ended."""
-        sealer = Sealer(encryption.load(self.data_dir.encryption_keys))
+        sealer = encryption.sealer(encryption.load(self.data_dir.encryption_keys))
         store = await Store.open(self.data_dir.simulated_database, sealer=sealer)
         try:
             return [record.key for record in store.scan("")]

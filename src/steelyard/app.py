@@ -196,7 +196,7 @@ async def _databases(stack: contextlib.AsyncExitStack, options: Options) -> tupl
     except encryption.BadKeys as error:
         raise CannotStart(str(error)) from error
     keys = known or [encryption.new_key()]
-    sealer = Sealer(keys)
+    sealer = encryption.sealer(keys)
     store = await _open(stack, options, options.data_dir.database, sealer)
     simulated_store = await _open(stack, options, options.data_dir.simulated_database, sealer)
     if not known:

@@ -1,4 +1,7 @@
-"""The keys that Secrets are encrypted with on disk: `pki/encryption.json`, mode 0600, the newest key first.
+"""What is encrypted on disk, and with which keys: `pki/encryption.json`, mode 0600, the newest key first.
+
+Secrets are, and Cluster API's kinds that carry a machine's bootstrap configuration: join tokens, passwords of users and
+the contents of files are in their specs, because upstream's contract puts them there.
 
 The first start makes the file. From then on it is never replaced by a new one: without its keys the Secrets are lost,
 so a start without them is refused and says so. Rotation puts a new key first and encrypts everything again; older keys
@@ -17,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from steelyard import durable
+from steelyard.api.clusterapi import resources as capi
 from steelyard.kube import errors
 from steelyard.kube.objects import Object
 from steelyard.kube.store import sealing
@@ -25,11 +29,28 @@ from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
 
 ROTATION_PATH: Final = "/steelyard.dev/v1/rotate-keys"
+SEALED: Final = (
+    "core/secrets",
+    *(
+        f"{resource.group}/{resource.plural}"
+        for resource in (
+            capi.KUBEADM_CONFIGS,
+            capi.KUBEADM_CONFIG_TEMPLATES,
+            capi.KUBEADM_CONTROL_PLANES,
+            capi.KUBEADM_CONTROL_PLANE_TEMPLATES,
+        )
+    ),
+)
+"""Collections whose objects are encrypted, in every space."""
 _FORMAT: Final = 1
 
 
 class BadKeys(Exception):
     """The file of keys cannot be used; the message says why."""
+
+
+def sealer(keys: Sequence[bytes]) -> Sealer:
+    return Sealer(keys, SEALED)
 
 
 def new_key() -> bytes:

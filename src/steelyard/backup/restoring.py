@@ -97,7 +97,7 @@ def _restore(
 ) -> Restored:
     manifest = archive.unpack(source, staging)
     unpacked = staging / archive.DATABASE
-    sealer = Sealer(_keys(data_dir, staging, keys_file))
+    sealer = encryption.sealer(_keys(data_dir, staging, keys_file))
     records = _checked(unpacked, source, manifest, sealer)
     base = max(int(now.timestamp() * 1_000_000), manifest.revision, _newest_revision(data_dir.database))
     machines = keys.collection(_SPACE, MACHINES.group, MACHINES.plural)
