@@ -14,7 +14,12 @@ from steelyard import durable
 def test_a_file_is_its_owners_alone_from_the_first_byte(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     modes: list[int] = []
     sync = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda fd: (modes.append(stat.S_IMODE(os.fstat(fd).st_mode)), sync(fd)))
+
+    def noted(descriptor: int) -> None:
+        modes.append(stat.S_IMODE(os.fstat(descriptor).st_mode))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
     before = os.umask(0)
     try:
         durable.write(tmp_path / "key", b"secret")

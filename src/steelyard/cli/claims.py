@@ -7,7 +7,6 @@ import base64
 import contextlib
 import datetime
 import inspect
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import quote
@@ -16,7 +15,7 @@ import typer
 from pydantic.fields import FieldInfo
 
 from steelyard.api.workloadcluster import Parameters
-from steelyard.cli import describe, durations, output, session, targets
+from steelyard.cli import asking, describe, durations, output, session, targets
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.output import Format
 from steelyard.cli.session import DataDirOption, NamespaceOption, OutputOption
@@ -162,22 +161,35 @@ def delete(
 ) -> None:
     """Delete a cluster with all its machines, or any other object.
 
+    Asks first. Where there is no terminal to ask on, it deletes with --yes only (exit code 2).
+
     Example: steelyard delete dev-cluster --yes
     """
 
-    async def command(client: Client) -> None:
-        resource, obj = await targets.find(client, targets.parse(words), namespace)
-        what = f"{resource.kind} {objects.qualified_name(obj)}"
-        if not yes and sys.stdin.isatty():
-            typer.confirm(f"Delete {what} and everything made for it?", abort=True, err=True)
+    async def command(client: Client) -> tuple[Resource, Object]:
+        found = await targets.find(client, targets.parse(words), namespace)
+        if yes:
+            await remove(client, *found)
+        return found
+
+    async def remove(client: Client, resource: Resource, obj: Object) -> None:
         await client.delete(
             resource, objects.name(obj), objects.namespace(obj), propagation="Background", uid=objects.uid(obj)
         )
         if wait_:
-            await _wait(client, resource, obj, "deleted", _seconds(timeout))
-        output.note(f"{what} {'deleted' if wait_ else 'is being deleted'}")
+            await _wait(client, resource, obj, "deleted", deadline)
+        output.note(f"{_described(resource, obj)} {'deleted' if wait_ else 'is being deleted'}")
 
-    session.run(data_dir, command)
+    deadline = session.guarded(lambda: _seconds(timeout))
+    if yes:
+        session.run(data_dir, command)
+        return
+    session.guarded(lambda: asking.check_terminal("nothing was deleted"))
+    # Asked between two connections: while an event loop runs, Ctrl-C would not reach whoever reads the answer.
+    resource, obj = session.run(data_dir, command)
+    question = f"Delete {_described(resource, obj)} and everything made for it?"
+    session.guarded(lambda: asking.agree(question, otherwise="nothing was deleted"))
+    session.run(data_dir, lambda client: remove(client, resource, obj))
 
 
 def kubeconfig(
@@ -239,6 +251,10 @@ async def _wait(client: Client, resource: Resource, obj: Object, wanted: str, ti
             f"{_message(last)}; see: steelyard describe {name}" + (f" -n {namespace}" if namespace else ""),
             code=Exit.TIMEOUT,
         ) from None
+
+
+def _described(resource: Resource, obj: Object) -> str:
+    return f"{resource.kind} {objects.qualified_name(obj)}"
 
 
 def _reached(obj: Object | None, wanted: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from steelyard import interrupts
+
 
 class Exit(IntEnum):
     """Documented in docs/reference/cli.md; scripts rely on them."""
@@ -13,13 +15,13 @@ class Exit(IntEnum):
     USAGE = 2
     NOT_RUNNING = 3
     TIMEOUT = 4
-    INTERRUPTED = 130
+    INTERRUPTED = interrupts.CODE
 
 
 MEANINGS = {
     Exit.OK: "Done. A platform that was told to end by Ctrl-C, SIGTERM or `steelyard down` ends with it, too.",
     Exit.FAILED: "The platform said no, or a check did not pass.",
-    Exit.USAGE: "The command line or the platform file is wrong.",
+    Exit.USAGE: "The command line or the platform file is wrong, or nobody could be asked and `--yes` was not given.",
     Exit.NOT_RUNNING: "No platform answers for this data directory.",
     Exit.TIMEOUT: "What was waited for did not happen in time.",
     Exit.INTERRUPTED: "Ctrl-C ended the command; for a platform, a second Ctrl-C before it had ended.",

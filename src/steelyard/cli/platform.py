@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import platform as machine
 import signal
@@ -56,6 +57,9 @@ def up(
     if detach:
         session.guarded(lambda: _start_detached(where, host, port, platform_file))
         return
+    with collecting.paused():
+        # Here: no other command needs it. Not in the guarded part: Ctrl-C ends loading at once.
+        importlib.import_module("steelyard.app")
     session.guarded(lambda: _run(where, host, port, platform_file, with_demo=demo_))
 
 
@@ -100,7 +104,7 @@ def doctor(platform_file: PlatformOption = None, data_dir: DataDirOption = None)
     from steelyard.cli import checks  # imported here: no other command needs to read certificates
 
     where = session.locate(data_dir)
-    findings = list(checks.run(where, platform_file))
+    findings = session.guarded(lambda: list(checks.run(where, platform_file)))
     for finding in findings:
         output.result(str(finding))
     if any(finding.is_failure for finding in findings):
@@ -121,9 +125,9 @@ def version(data_dir: DataDirOption = None) -> None:
 
 
 def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, with_demo: bool) -> None:
+    from steelyard import app  # `up` has loaded it
+
     platform = _settings(platform_file)
-    with collecting.paused():
-        from steelyard import app  # imported here: the other commands need none of what the platform loads
     companion: app.Companion | None = None
     if with_demo:
         from steelyard.cli import demo

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
-from steelyard import datadir
+from steelyard import datadir, interrupts
 from steelyard.cli import output
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.datadir import DataDir
@@ -57,6 +58,7 @@ def run(data_dir: Path | None, command: Callable[[Client], Coroutine[Any, Any, T
 
 def guarded(command: Callable[[], T]) -> T:
     """Runs any command; its failure becomes a message on stderr and an exit code."""
+    interrupts.raise_again()
     try:
         return command()
     except CommandError as error:
@@ -68,6 +70,10 @@ def guarded(command: Callable[[], T]) -> T:
     except errors.ApiError as error:
         output.failure(error.message)
         raise typer.Exit(Exit.FAILED) from error
+    except BrokenPipeError:
+        # Who reads the output has seen enough, as `head` does. Nothing more can be written, not even at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(Exit.FAILED) from None
     except OSError as error:
         # The files at hand are those of the data directory and the platform file; transport failures came before.
         output.failure(f"{error.filename or 'a file'}: {error.strerror or error}; choose another with --data-dir")
