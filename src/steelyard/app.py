@@ -18,7 +18,7 @@ from pathlib import Path
 import uvloop
 
 import steelyard
-from steelyard import collecting, credentials, datadir, encryption
+from steelyard import collecting, consent, credentials, datadir, encryption, settings
 from steelyard.api import registry
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.backup import making
@@ -48,7 +48,7 @@ from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
 from steelyard.providers import simulated
-from steelyard.settings import Platform
+from steelyard.settings import Chosen, Platform
 
 FIELD_MANAGER = "steelyard"
 _CONTROLLERS = User("system:steelyard-controllers", (SYSTEM_MASTERS,))
@@ -72,8 +72,18 @@ class Options:
     host: str
     port: int
     platform: Platform
+    platform_file: Path | None = None
+    """Where the settings are from; None where they are the defaults, or made otherwise."""
+    accepts_platform_change: bool = False
+    """Settings that change claims are refused, unless somebody has agreed to that."""
+    tell: Callable[[str], None] = lambda _: None
+    """Gets what whoever starts the platform should know."""
     open_store: OpenStore = _open_store
     """How databases are opened; tests pass one that kills the process at a chosen write, or that skips fsync."""
+
+    @property
+    def chosen(self) -> Chosen:
+        return Chosen(self.platform, self.platform_file)
 
 
 @frozen
@@ -102,8 +112,9 @@ async def _serve(options: Options, on_ready: OnReady | None, companion: Companio
         with collecting.paused():
             platform = await stack.enter_async_context(started(options))
         if on_ready is not None:
+            origin = options.platform_file or "none, built-in defaults"
             description = f"domain {options.platform.domain}, {options.platform.infrastructure} machines"
-            on_ready(platform.url, options.data_dir.kubeconfig, description)
+            on_ready(platform.url, options.data_dir.kubeconfig, f"{description}; platform file: {origin}")
         beside = asyncio.ensure_future(companion(platform.client)) if companion else None
         await _first(platform.controllers, ended)
         if beside is not None:
@@ -132,6 +143,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
                 f"{options.data_dir.root}: a restore was interrupted. Run it again: steelyard restore FILE --force"
             )
         sealer, store, simulated_store = await _databases(stack, options)
+        _check_platform(options, store)
         api = await Api.start(store)
         await api.access.activate()
         stack.push_async_callback(api.close)
@@ -153,6 +165,8 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         }
         url = await _listen(stack, api, options, hosting.advertised_host, checks, operations, clock.now())
 
+        # Before the first thing is done with these settings, and after the last thing that keeps the platform from it.
+        settings.remember(options.data_dir.remembered, options.chosen)
         running = asyncio.create_task(manager.run(), name="manager")
         stack.push_async_callback(_stop, manager, running)
         await _first(running, manager.ready)
@@ -162,6 +176,16 @@ async def started(options: Options) -> AsyncGenerator[Running]:
             )
         )
         yield Running(url, client, running)
+
+
+def _check_platform(options: Options, store: Store) -> None:
+    """Nobody's machines are replaced because the platform was started in another directory."""
+    remembered = settings.recall(options.data_dir.remembered)
+    outcome = consent.foreseen(store, remembered, options.chosen)
+    if outcome.needs_consent and not options.accepts_platform_change:
+        raise CannotStart(consent.refusal(outcome, remembered, options.chosen, options.data_dir))
+    for line in outcome.lines:
+        options.tell(line)
 
 
 def _manager(client: Client, hosting: Hosting, platform: Platform) -> Manager:

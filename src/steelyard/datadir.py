@@ -5,6 +5,7 @@
   simulated.db              the objects inside simulated clusters: the simulator's world, not the platform's
   *.db.acknowledged         how far each database must reach: tells when the end of it got lost
   pki/                      the platform's certificate authority, serving certificate, keys of encryption and tokens
+  platform.remembered.yaml  what the platform was started with last: which file, and all its settings
   kubeconfig                mode 0600: the administrator's
   steelyard.pid             held (flock) by the running platform; its process id and address
   steelyard.log             what a detached platform writes
@@ -63,6 +64,10 @@ class DataDir:
     @property
     def encryption_keys(self) -> Path:
         return self.pki / "encryption.json"
+
+    @property
+    def remembered(self) -> Path:
+        return self.root / "platform.remembered.yaml"
 
     @property
     def kubeconfig(self) -> Path:

@@ -42,7 +42,7 @@ class Finding:
 def run(where: DataDir, platform_file: Path | None) -> Iterator[Finding]:
     yield _python()
     yield _sqlite()
-    yield _platform_file(platform_file)
+    yield _platform_file(where, platform_file)
     data_directory = list(_data_directory(where))
     yield from data_directory
     if not any(finding.is_failure and finding.subject == "data directory" for finding in data_directory):
@@ -61,13 +61,15 @@ def _sqlite() -> Finding:
     return Finding("ok", "sqlite", sqlite3.sqlite_version)
 
 
-def _platform_file(given: Path | None) -> Finding:
+def _platform_file(where: DataDir, given: Path | None) -> Finding:
     try:
-        path = settings.find(given)
-        platform = settings.read(given)
+        chosen = settings.choose(given, where.remembered)
     except settings.SettingsError as error:
         return Finding("FAIL", "platform file", str(error))
-    origin = str(path) if path else "none found, built-in defaults"
+    origin = str(chosen.path) if chosen.path else "none found, built-in defaults"
+    if chosen.from_memory:
+        origin += " (of the last start)"
+    platform = chosen.platform
     return Finding("ok", "platform file", f"{origin}; domain {platform.domain}, {platform.infrastructure} machines")
 
 

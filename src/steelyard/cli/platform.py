@@ -31,7 +31,8 @@ PlatformOption = Annotated[
     typer.Option(
         "--platform",
         metavar="FILE",
-        help="The platform file. Default: $STEELYARD_PLATFORM, else ./platform.yaml, else built-in defaults.",
+        help="The platform file. Default: $STEELYARD_PLATFORM, else ./platform.yaml, else that of the last start, "
+        "else built-in defaults.",
         show_default=False,
     ),
 ]
@@ -47,20 +48,28 @@ def up(
     ] = False,
     demo_: Annotated[bool, typer.Option("--demo", help="Claim example clusters and show them coming up.")] = False,
     platform_file: PlatformOption = None,
+    accept_platform_change: Annotated[
+        bool,
+        typer.Option(
+            "--accept-platform-change", help="Start although the platform file changes what claims there are get."
+        ),
+    ] = False,
     data_dir: DataDirOption = None,
 ) -> None:
     """Run the platform: the Kubernetes API, the controllers, simulated machines, in one process.
+
+    Settings that would replace machines or leave claims alone are refused, with what they would change.
 
     Example: steelyard up --data-dir ./data --port 7443
     """
     where = session.locate(data_dir)
     if detach:
-        session.guarded(lambda: _start_detached(where, host, port, platform_file))
+        session.guarded(lambda: _start_detached(where, host, port, platform_file, accepts=accept_platform_change))
         return
     with collecting.paused():
         # Here: no other command needs it. Not in the guarded part: Ctrl-C ends loading at once.
         importlib.import_module("steelyard.app")
-    session.guarded(lambda: _run(where, host, port, platform_file, with_demo=demo_))
+    session.guarded(lambda: _run(where, host, port, platform_file, accepts=accept_platform_change, with_demo=demo_))
 
 
 def down(data_dir: DataDirOption = None) -> None:
@@ -124,10 +133,12 @@ def version(data_dir: DataDirOption = None) -> None:
         output.result(f"platform  {instance.version or 'starting'} at {instance.url}")
 
 
-def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, with_demo: bool) -> None:
+def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, accepts: bool, with_demo: bool) -> None:
     from steelyard import app  # `up` has loaded it
 
-    platform = _settings(platform_file)
+    chosen = _settings(where, platform_file)
+    if chosen.from_memory:
+        output.note(f"no platform file here: going on with that of the last start, {chosen.path}")
     companion: app.Companion | None = None
     if with_demo:
         from steelyard.cli import demo
@@ -135,7 +146,15 @@ def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, wi
         companion = demo.show
     try:
         app.run(
-            app.Options(data_dir=where, host=host, port=port, platform=platform),
+            app.Options(
+                data_dir=where,
+                host=host,
+                port=port,
+                platform=chosen.platform,
+                platform_file=chosen.path,
+                accepts_platform_change=accepts,
+                tell=output.note,
+            ),
             on_ready=_announce,
             companion=companion,
         )
@@ -147,9 +166,9 @@ def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, wi
         raise CommandError(str(error)) from None
 
 
-def _settings(platform_file: Path | None) -> settings.Platform:
+def _settings(where: DataDir, platform_file: Path | None) -> settings.Chosen:
     try:
-        return settings.read(platform_file)
+        return settings.choose(platform_file, where.remembered)
     except settings.SettingsError as error:
         raise CommandError(str(error), code=Exit.USAGE) from None
 
@@ -162,16 +181,18 @@ def _announce(url: str, kubeconfig: Path, description: str) -> None:
     output.note("Ctrl-C ends it; its data stays.")
 
 
-def _start_detached(where: DataDir, host: str, port: int, platform_file: Path | None) -> None:
+def _start_detached(where: DataDir, host: str, port: int, platform_file: Path | None, *, accepts: bool) -> None:
     running = where.running()
     if running is not None:
         raise CommandError(f"{where.root}: {AlreadyRunning(running)}")
-    _settings(platform_file)
+    _settings(where, platform_file)
     where.create()
     command = [sys.executable, "-m", "steelyard", "up", "--host", host, "--port", str(port)]
     command += ["--data-dir", str(where.root)]
     if platform_file is not None:
         command += ["--platform", str(platform_file.absolute())]
+    if accepts:
+        command.append("--accept-platform-change")
     with os.fdopen(os.open(where.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as log:
         start = log.tell()
         process = subprocess.Popen(  # noqa: S603 - our own program with our own arguments

@@ -15,8 +15,10 @@ from steelyard.settings.model import (
 )
 from steelyard.settings.problems import SettingsError
 from steelyard.settings.reading import find, load, parse, read
+from steelyard.settings.remembering import Chosen, Remembered, choose, recall, remember
 
 __all__ = [
+    "Chosen",
     "ClusterNetwork",
     "Environment",
     "EnvironmentName",
@@ -24,10 +26,14 @@ __all__ = [
     "Integration",
     "Integrations",
     "Platform",
+    "Remembered",
     "SettingsError",
     "Simulated",
+    "choose",
     "find",
     "load",
     "parse",
     "read",
+    "recall",
+    "remember",
 ]

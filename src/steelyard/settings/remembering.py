@@ -1,0 +1,115 @@
+"""What the platform was started with last, kept in its data directory: where the file was, and every setting.
+
+A start from another directory would otherwise find no file and give every claim the defaults. All settings are kept,
+not only those of the file, so that a default that a newer version changes is noticed as well. What is kept is a
+platform file itself: whoever has lost theirs can copy it.
+
+    # What Steelyard was started with last. …
+    # steelyard: {"format":1,"path":"/etc/steelyard/platform.yaml"}
+    domain: steelyard.dev
+    …
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, cast
+
+import yaml
+
+from steelyard import durable
+from steelyard.frozen import frozen
+from steelyard.settings import reading
+from steelyard.settings.model import Platform
+from steelyard.settings.problems import Problem, SettingsError
+
+_FORMAT: Final = 1
+_NOTE: Final = "# What Steelyard was started with last: the next start is compared with it. Copy it, do not edit it.\n"
+_HEAD: Final = "# steelyard: "
+
+
+@frozen
+class Chosen:
+    """The settings to start with, and the file they are from; without one they are the built-in defaults."""
+
+    platform: Platform
+    path: Path | None
+    from_memory: bool = False
+    """Nobody named the file this time, and none is in the working directory: it is the one of the last start."""
+
+
+@frozen
+class Remembered:
+    path: Path | None
+    platform: Platform | None
+    """None where this version cannot read what is kept; `problem` says why."""
+    problem: str = ""
+
+
+def recall(memory: Path) -> Remembered | None:
+    """None where nothing has been remembered yet."""
+    try:
+        text = memory.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError:
+        return Remembered(None, None, f"{memory} is damaged")
+    try:
+        line = next(line for line in text.splitlines() if line.startswith(_HEAD))
+        head = cast("dict[str, Any]", json.loads(line.removeprefix(_HEAD)))
+        path = Path(str(head["path"])) if head["path"] else None
+    except (StopIteration, ValueError, KeyError, TypeError):
+        return Remembered(None, None, f"{memory} is damaged")
+    try:
+        return Remembered(path, reading.parse(text, str(memory)))
+    except SettingsError as error:
+        return Remembered(path, None, str(error))
+
+
+def remember(memory: Path, chosen: Chosen) -> None:
+    """Writes only where something is new: a start on a full disk must not need space for it."""
+    content = _text(chosen).encode()
+    try:
+        is_known = memory.read_bytes() == content
+    except FileNotFoundError:
+        is_known = False
+    if not is_known:
+        durable.write(memory, content)
+
+
+def choose(
+    explicit: Path | None,
+    memory: Path,
+    *,
+    environ: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+) -> Chosen:
+    """The file that is named or at hand, else that of the last start, else the defaults. Raises SettingsError."""
+    path = reading.find(explicit, environ=environ, directory=directory)
+    remembered = recall(memory)
+    if path is not None:
+        if path.absolute() == memory.absolute():
+            raise SettingsError([Problem(str(path), 0, "is written by the platform; copy it, and name the copy")])
+        return Chosen(reading.load(path), path.absolute())
+    if remembered is None or remembered.path is None:
+        return Chosen(Platform(), None)
+    if not remembered.path.is_file():
+        raise SettingsError(
+            [
+                Problem(
+                    str(remembered.path),
+                    0,
+                    "the last start used this platform file, and it is gone. Name the one to use with --platform FILE; "
+                    f"what it said is kept in {memory}, which you can copy",
+                )
+            ]
+        )
+    return Chosen(reading.load(remembered.path), remembered.path, from_memory=True)
+
+
+def _text(chosen: Chosen) -> str:
+    head = json.dumps({"format": _FORMAT, "path": str(chosen.path) if chosen.path else ""}, separators=(",", ":"))
+    settings = chosen.platform.model_dump(mode="json", by_alias=True)
+    return f"{_NOTE}{_HEAD}{head}\n{yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=1000)}"
