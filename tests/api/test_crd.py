@@ -50,7 +50,8 @@ def schema_of(kind: str) -> Object:
 
 def complaints(obj: Object) -> list[str]:
     schema = parse.from_openapi(schema_of(str(obj["kind"])))
-    return [f"{cause.field}: {cause.message}" for cause in validate.validate(schema, obj)]
+    found = [f"{cause.field}: {cause.message}" for cause in validate.validate(schema, obj)]
+    return [each for each in found if "some validation rules were not checked" not in each]
 
 
 def nodes(schema: Object, path: str = "") -> Iterator[tuple[str, Object]]:
@@ -108,6 +109,9 @@ def test_the_fields_of_a_crossplane_claim_are_accepted_and_kept() -> None:
         pytest.param({"diskGb": 1.5}, "spec.parameters.diskGb", id="part of a gigabyte"),
         pytest.param({"kubernetesVersion": "v1.32"}, "spec.parameters.kubernetesVersion", id="version without patch"),
         pytest.param({"infrastructure": "vmware"}, "spec.parameters.infrastructure", id="unknown infrastructure"),
+        pytest.param(
+            {"infrastructure": "kvm"}, "spec.parameters.infrastructure", id="infrastructure of a later version"
+        ),
     ],
 )
 def test_a_wrong_parameter_is_refused_at_its_field(parameters: dict[str, Any], field: str) -> None:
@@ -124,7 +128,7 @@ def test_a_wrong_parameter_is_refused_at_its_field(parameters: dict[str, Any], f
         pytest.param({"workerReplicas": 0}, id="control plane alone"),
         pytest.param({"controlPlaneReplicas": 3, "workerReplicas": 100}, id="largest"),
         pytest.param({"kubernetesVersion": "1.32.1"}, id="version without v"),
-        pytest.param({"infrastructure": "kubevirt"}, id="infrastructure that comes later"),
+        pytest.param({"infrastructure": "simulated"}, id="infrastructure that is offered"),
     ],
 )
 def test_what_may_be_asked_for_is_accepted(parameters: dict[str, Any]) -> None:

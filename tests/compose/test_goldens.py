@@ -68,7 +68,8 @@ def test_the_status_fits_the_claims_schema(case: str) -> None:
     schema = _schema(registry.definitions("pnats.cloud")[0])
     obj: Object = {**claim, "status": objects.copy(composed.status)}
 
-    assert validate.validate(schema, obj) == []
+    complaints = [cause for cause in validate.validate(schema, obj) if cause.field.startswith("status")]
+    assert complaints == []
     assert prune.prune(schema, obj) == []
 
 

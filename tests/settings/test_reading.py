@@ -67,6 +67,18 @@ def problems(text: str) -> list[str]:
             id="a boolean is no number",
         ),
         pytest.param(
+            "infrastructure: kvm",
+            "platform.yaml:1: infrastructure: this version of Steelyard cannot make machines of kvm; "
+            "it offers: simulated",
+            id="infrastructure of a later version",
+        ),
+        pytest.param(
+            "environments:\n  dev:\n    kubernetesVersion: v1.99.0",
+            'platform.yaml:3: environments.dev.kubernetesVersion: "v1.99.0": clusters are made of Kubernetes v1.22 to '
+            "v1.35, written as v1.34.0; the nearest is v1.35.0",
+            id="version that does not exist",
+        ),
+        pytest.param(
             "environments:\n  dev:\n    kubernetesVersion: 1.32",
             "platform.yaml:3: environments.dev.kubernetesVersion: must be text, not 1.32; put it in quotes",
             id="version read as a number",

@@ -80,6 +80,19 @@ def object_schema(kind: Kind) -> Object:
     schema: Object = {"type": "object", "description": kind.description, "properties": properties}
     if spec.get("required"):
         schema["required"] = ["spec"]
+    for place, rules in kind.rules.items():
+        node = _at(schema, place)
+        node["x-kubernetes-validations"] = [
+            *objects.sequence(node.get("x-kubernetes-validations")),
+            *map(objects.copy, rules),
+        ]
+    return schema
+
+
+def _at(schema: Object, place: str) -> Object:
+    """The schema of a field: `spec.parameters`; of the whole object where the place is empty."""
+    for step in filter(None, place.split(".")):
+        schema = cast(Object, schema["properties"][step])
     return schema
 
 

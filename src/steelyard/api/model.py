@@ -118,3 +118,6 @@ class Kind:
     """Labels of the CRD itself; Cluster API finds the served contract version by them."""
     name_schema: dict[str, Any] = field(default_factory=dict[str, Any])
     """Bounds on metadata.name, where what is derived from the name must fit into a label value."""
+    rules: dict[str, tuple[dict[str, Any], ...]] = field(default_factory=dict[str, tuple[dict[str, Any], ...]])
+    """CEL rules besides those of the fields, by the place where they stand: `spec.parameters`, or empty for the whole
+    object."""

@@ -13,20 +13,23 @@ never be told from a choice of its author, nor follow the environment.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from steelyard.api import model, resources
+from steelyard.api import admission, model, resources, versions
 from steelyard.api.model import ApiModel, Column, Conditions, Kind, Scale
 
 Environment = Literal["dev", "staging", "uat", "preprod", "production", "sandbox"]
 Infrastructure = Literal["simulated", "kvm", "kubevirt"]
 ControlPlaneReplicas = Literal[1, 3]
 
+OFFERED_INFRASTRUCTURES: Final[tuple[Infrastructure, ...]] = ("simulated",)
+"""What this version can make machines of. The others have names already, so that a claim for them can be written."""
+
 WORKERS_MAX = 100
 """Stops a mistyped number before it becomes machines. The default pod network, a /16, has room for 256."""
-VERSION_PATTERN = r"^v?\d+\.\d+\.\d+$"
 NAME_MAX = 49
 """`<name>-control-plane` must fit into a label value, which holds 63 characters."""
 
@@ -37,7 +40,9 @@ WorkerReplicas = Annotated[int, Field(ge=0, le=WORKERS_MAX)]
 CpuCores = Annotated[int, Field(ge=1, le=512)]
 MemoryGi = Annotated[int, Field(ge=1, le=16384)]
 DiskGb = Annotated[int, Field(ge=1, le=65536)]
-KubernetesVersion = Annotated[str, Field(pattern=VERSION_PATTERN, max_length=32)]
+KubernetesVersion = Annotated[
+    str, Field(max_length=32, json_schema_extra={"x-kubernetes-validations": [versions.OFFERED_RULE]})
+]
 ObjectName = Annotated[
     str,
     Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"),
@@ -66,7 +71,9 @@ class Parameters(ApiModel):
         default=None, description=f"Root disk of each node, in GiB. A change replaces the nodes. {_FROM_ENVIRONMENT}"
     )
     kubernetes_version: KubernetesVersion | None = Field(
-        default=None, description=f"Kubernetes version, e.g. v1.32.1. A change replaces the nodes. {_FROM_ENVIRONMENT}"
+        default=None,
+        description=f"Kubernetes version with its patch, e.g. v1.32.1, from {versions.RANGE}. It rises by one minor "
+        f"version at a time and never falls. A change replaces the nodes. {_FROM_ENVIRONMENT}",
     )
     infrastructure: Infrastructure | None = Field(
         default=None, description="What the machines are made of. Default: the platform file's infrastructure."
@@ -100,7 +107,9 @@ class WorkloadClusterSpec(ApiModel):
 
     parameters: Parameters = Field(description="What kind of cluster.")
     write_connection_secret_to_ref: SecretReference | None = Field(
-        default=None, description="A Secret to write the cluster's kubeconfig into, under the key kubeconfig."
+        default=None,
+        description="A Secret to write the cluster's kubeconfig into, under the keys kubeconfig and value. "
+        "<name>-kubeconfig in the claim's namespace is the one that Cluster API makes; it gets the second key.",
     )
     composition_ref: NameReference | None = Field(default=None, description="Crossplane: the composition to use.")
     composition_selector: Selector | None = Field(
@@ -131,7 +140,7 @@ class UsedParameters(ApiModel):
     cpu_cores: int
     memory_gi: int
     disk_gb: int
-    kubernetes_version: str
+    kubernetes_version: Annotated[str, Field(max_length=32)]
 
 
 class ObjectReference(ApiModel):
@@ -178,7 +187,8 @@ class WorkloadClusterStatus(ApiModel):
     )
 
 
-def kind(domain: str) -> Kind:
+def kind(domain: str, infrastructures: Sequence[Infrastructure] = OFFERED_INFRASTRUCTURES) -> Kind:
+    """The kind in a domain; `infrastructures` are those that claims may name there."""
     return Kind(
         resource=resources.workload_clusters(domain),
         singular="workloadcluster",
@@ -201,4 +211,8 @@ def kind(domain: str) -> Kind:
         ),
         scale=Scale(".spec.parameters.workerReplicas", ".status.workers.ready"),
         name_schema={"maxLength": NAME_MAX, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+        rules={
+            "spec.parameters.infrastructure": (admission.offered_infrastructure(infrastructures),),
+            "": (*admission.VERSION_STEPS, admission.CONNECTION_NAME),
+        },
     )

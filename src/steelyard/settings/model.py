@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, cast, get_args
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 
-from steelyard.api import workloadcluster
-from steelyard.api.workloadcluster import ControlPlaneReplicas, Infrastructure
+from steelyard.api import versions, workloadcluster
+from steelyard.api.workloadcluster import OFFERED_INFRASTRUCTURES, ControlPlaneReplicas, Infrastructure
 
 EnvironmentName = workloadcluster.Environment
 ENVIRONMENT_NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)
@@ -40,7 +40,14 @@ def _network(value: str) -> str:
         raise ValueError(f"must be a network such as 10.243.0.0/16: {error}") from error
 
 
+def _version(value: str) -> str:
+    if problem := versions.problem(value):
+        raise ValueError(f'"{value}": {problem}')
+    return value
+
+
 Network = Annotated[str, AfterValidator(_network)]
+KubernetesVersion = Annotated[str, AfterValidator(_version)]
 Domain = Annotated[str, Field(max_length=200, pattern=rf"^{_LABEL}(\.{_LABEL})+$")]
 
 
@@ -54,7 +61,7 @@ class Environment(SettingsModel):
     cpu_cores: workloadcluster.CpuCores = Field(description="Cores of each node.")
     memory_gi: workloadcluster.MemoryGi = Field(description="Memory of each node, in GiB.")
     disk_gb: workloadcluster.DiskGb = Field(description="Root disk of each node, in GiB.")
-    kubernetes_version: workloadcluster.KubernetesVersion = Field(
+    kubernetes_version: KubernetesVersion = Field(
         description="Kubernetes version of new clusters, and of every claim that names none."
     )
     auto_deploy: Literal["auto", "manual", "daily"] = Field(
@@ -254,8 +261,9 @@ class Platform(SettingsModel):
     )
     infrastructure: Infrastructure = Field(
         default="simulated",
-        description="What machines are made of where a claim does not say: simulated (state only), kvm (plain KVM "
-        "hosts) or kubevirt. Simulated by default, because it needs nothing.",
+        description="What machines are made of where a claim does not say. This version offers "
+        f"{' and '.join(OFFERED_INFRASTRUCTURES)} machines, which exist as state only and need nothing; kvm (plain KVM "
+        "hosts) and kubevirt come later.",
     )
     environments: Environments = Field(default=Environments(), description="The stages of delivery.")
     cluster_network: ClusterNetwork = Field(
@@ -265,6 +273,14 @@ class Platform(SettingsModel):
     simulated: Simulated = Field(default=Simulated(), description="How simulated machines behave.")
     audit: Audit = Field(default=Audit(), description="The log of requests.")
     limits: Limits = Field(default=Limits(), description="How much is done at once.")
+
+    @field_validator("infrastructure", mode="after")
+    @classmethod
+    def _offered(cls, value: Infrastructure) -> Infrastructure:
+        if value not in OFFERED_INFRASTRUCTURES:
+            offers = ", ".join(OFFERED_INFRASTRUCTURES)
+            raise ValueError(f"this version of Steelyard cannot make machines of {value}; it offers: {offers}")
+        return value
 
     def ingress_domain(self, name: EnvironmentName) -> str:
         """`dev.steelyard.dev`; for production the platform's domain itself, unless the file says otherwise."""

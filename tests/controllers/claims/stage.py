@@ -16,6 +16,7 @@ from steelyard import settings
 from steelyard.api import registry, resources
 from steelyard.api.clusterapi import definitions
 from steelyard.api.clusterapi import resources as clusterapi_resources
+from steelyard.api.workloadcluster import OFFERED_INFRASTRUCTURES, Infrastructure
 from steelyard.compose import names
 from steelyard.controllers.claims import controller
 from steelyard.kube import errors, objects
@@ -195,7 +196,12 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def opened(folder: Path, platform_file: str = "") -> AsyncGenerator[Stage]:
+async def opened(
+    folder: Path,
+    platform_file: str = "",
+    infrastructures: tuple[Infrastructure, ...] = OFFERED_INFRASTRUCTURES,
+) -> AsyncGenerator[Stage]:
+    """`infrastructures`: those that claims may name here, whether the composition can make them or not."""
     platform = settings.parse(platform_file)
     async with contextlib.AsyncExitStack() as stack:
         store = await Store.open(folder / "main.db", fsync=False)
@@ -203,7 +209,7 @@ async def opened(folder: Path, platform_file: str = "") -> AsyncGenerator[Stage]
         api = await Api.start(store)
         stack.push_async_callback(api.close)
         client = cast(Client, LocalClient(api))
-        for definition in (*registry.definitions(platform.domain), *definitions.crds()):
+        for definition in (*registry.definitions(platform.domain, infrastructures), *definitions.crds()):
             await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager="test")
         stage = Stage(store, client, platform)
         await stage.namespace(NAMESPACE)

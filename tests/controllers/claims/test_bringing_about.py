@@ -198,22 +198,24 @@ async def test_a_paused_claim_is_left_alone_until_it_goes_on(stage: Stage, annot
     assert (await stage.condition("Synced"))[0] == "True"
 
 
-async def test_an_infrastructure_of_a_later_version_is_refused_on_the_claim(stage: Stage) -> None:
-    await stage.claim(infrastructure="kubevirt")
+async def test_a_claim_stored_for_an_infrastructure_that_is_not_there_is_refused_on_the_claim(tmp_path: Path) -> None:
+    async with stages.opened(tmp_path, infrastructures=("simulated", "kubevirt")) as stage:
+        await stage.claim(infrastructure="kubevirt")
 
-    assert (await stage.condition("Synced"))[:2] == ("False", "InfrastructureNotAvailable")
-    assert (await stage.condition("Ready"))[:2] == ("False", "InfrastructureNotAvailable")
-    assert await stage.objects_of() == []
+        assert (await stage.condition("Synced"))[:2] == ("False", "InfrastructureNotAvailable")
+        assert (await stage.condition("Ready"))[:2] == ("False", "InfrastructureNotAvailable")
+        assert await stage.objects_of() == []
 
 
-async def test_a_refused_change_takes_nothing_away(stage: Stage) -> None:
-    await stage.claim()
-    before = await stage.objects_of()
-    await stage.change({"spec": {"parameters": {"infrastructure": "kvm"}}})
+async def test_a_refused_change_takes_nothing_away(tmp_path: Path) -> None:
+    async with stages.opened(tmp_path, infrastructures=("simulated", "kvm")) as stage:
+        await stage.claim()
+        before = await stage.objects_of()
+        await stage.change({"spec": {"parameters": {"infrastructure": "kvm"}}})
 
-    assert (await stage.condition("Synced"))[1] == "InfrastructureNotAvailable"
-    assert await stage.objects_of() == before
-    assert len((await stage.get())["status"]["inventory"]) == len(before)
+        assert (await stage.condition("Synced"))[1] == "InfrastructureNotAvailable"
+        assert await stage.objects_of() == before
+        assert len((await stage.get())["status"]["inventory"]) == len(before)
 
 
 async def test_an_integration_that_is_not_there_does_not_hold_the_cluster_up(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from steelyard.api.clusterapi import resources as clusterapi_resources
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
+from tests.controllers.claims import stage as stages
 from tests.controllers.claims.stage import CLAIMS, NAMESPACE, Stage
 
 
@@ -43,12 +46,13 @@ async def test_the_secret_goes_first_and_everything_else_waits_for_the_cluster(s
     assert await stage.objects_of() == []
 
 
-async def test_a_claim_can_be_deleted_before_its_cluster_exists(stage: Stage) -> None:
-    await stage.claim(infrastructure="kvm")
-    await stage.client.delete(CLAIMS, "dev", NAMESPACE)
-    await stage.settle()
+async def test_a_claim_can_be_deleted_before_its_cluster_exists(tmp_path: Path) -> None:
+    async with stages.opened(tmp_path, infrastructures=("simulated", "kvm")) as stage:
+        await stage.claim(infrastructure="kvm")
+        await stage.client.delete(CLAIMS, "dev", NAMESPACE)
+        await stage.settle()
 
-    assert await stage.find(CLAIMS, "dev") is None
+        assert await stage.find(CLAIMS, "dev") is None
 
 
 async def test_a_part_that_will_not_go_is_named(stage: Stage) -> None:
