@@ -88,9 +88,11 @@ class Ours(Server):
 
 
 class Upstream(Server):
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, wrapper: Sequence[str] = ()) -> None:
+        """`wrapper` goes before each command."""
         folder.mkdir(parents=True)
         self._folder = folder
+        self._wrapper = wrapper
         self._etcd, self._apiserver = upstream.programs()[:2]
         self._client, self._peer, self._secure = upstream.free_ports(3)
         upstream.write_keys(folder, self._secure)
@@ -107,7 +109,13 @@ class Upstream(Server):
     def _run(self, program: str, flags: Sequence[str]) -> None:
         with (self._folder / f"{Path(program).name}.log").open("wb") as log:
             self._started.append(
-                subprocess.Popen([program, *flags], cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+                subprocess.Popen(
+                    [*self._wrapper, program, *flags],
+                    cwd=self._folder,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                )
             )
 
     def processes(self) -> Sequence[int]:

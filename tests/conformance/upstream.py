@@ -60,7 +60,7 @@ async def running(folder: Path, shared: Path) -> AsyncGenerator[Server]:
         async with replay.session() as http:
             await _ready(http, server, folder)
             await replay.prepare(http, server)
-        stack.enter_context(started(folder, controllers, _controller_flags(folder, unused)))
+        stack.enter_context(started(folder, controllers, controller_flags(folder, unused)))
         yield server
 
 
@@ -142,7 +142,7 @@ def apiserver_flags(folder: Path, shared: Path, etcd: int, port: int) -> list[st
     ]
 
 
-def _controller_flags(folder: Path, port: int) -> list[str]:
+def controller_flags(folder: Path, port: int) -> list[str]:
     return [
         f"--kubeconfig={folder / 'kubeconfig'}",
         f"--controllers={_CONTROLLERS}",

@@ -1,8 +1,9 @@
-"""`make soak`: kills, a full disk, damaged files, fuzzed requests, properties; for as long as the promises need it.
+"""`make soak`: kills, full disks, damaged files, fuzzed requests, properties, attacks; until one can believe in it all.
 
 python -m tests.soak                            everything, as the issue of a release needs it
 python -m tests.soak kills --count 20           one part, with another number
 python -m tests.soak fuzz --seed 7              the same choices again (when things happen is never the same)
+python -m tests.soak hostile --only yaml        attacks of one sort
 """
 
 from __future__ import annotations
@@ -23,24 +24,27 @@ from tests.conformance.replay import Server
 from tests.harness import end_in_order
 from tests.soak import damage, disk, kills, properties
 from tests.soak.fuzz import campaign
+from tests.soak.hostile import report as hostile_report
+from tests.soak.hostile import run as hostile
 
-Part = Callable[[Path, int, int], bool]
+Part = Callable[[Path, argparse.Namespace], bool]
+"""Given a folder and what was asked for: `seed` and `count`, and what is one part's own."""
 
 
 def _say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
-def _kills(folder: Path, seed: int, count: int) -> bool:
-    figures = asyncio.run(kills.run(folder, seed, count, _say))
+def _kills(folder: Path, given: argparse.Namespace) -> bool:
+    figures = asyncio.run(kills.run(folder, given.seed, given.count, _say))
     print(f"kills: {figures.summary()}")
     print("".join(f"  {complaint}\n" for complaint in figures.wrong[:20]), end="")
     return not figures.wrong
 
 
-def _disk(folder: Path, seed: int, count: int) -> bool:
+def _disk(folder: Path, given: argparse.Namespace) -> bool:
     try:
-        print(f"disk: {disk.run(folder, seed, count)}")
+        print(f"disk: {disk.run(folder, given.seed, given.count)}")
     except disk.Impossible as error:
         print(f"disk: SKIPPED, {error}")
     except AssertionError as error:
@@ -49,15 +53,15 @@ def _disk(folder: Path, seed: int, count: int) -> bool:
     return True
 
 
-def _damage(folder: Path, seed: int, count: int) -> bool:
-    figures = asyncio.run(damage.campaign(folder, random.Random(seed), count))
+def _damage(folder: Path, given: argparse.Namespace) -> bool:
+    figures = asyncio.run(damage.campaign(folder, random.Random(given.seed), given.count))
     print(f"damage: {figures.flips} bytes changed, {len(figures.wrong)} wrong answers\n{figures.table()}")
     print("".join(f"  {complaint}\n" for complaint in figures.wrong[:20]), end="")
     return not figures.wrong
 
 
-def _fuzz(folder: Path, seed: int, count: int) -> bool:
-    figures = asyncio.run(_fuzzed(folder, seed, count))
+def _fuzz(folder: Path, given: argparse.Namespace) -> bool:
+    figures = asyncio.run(_fuzzed(folder, given.seed, given.count))
     for finding in figures.findings:
         if not finding.is_ours_alone:
             print(f"as upstream: {finding.text()}\n")
@@ -85,31 +89,53 @@ async def _upstream(folder: Path) -> AsyncGenerator[Server]:
         yield server
 
 
+def _hostile(folder: Path, given: argparse.Namespace) -> bool:
+    wanted = hostile.Wanted(given.count, given.seed, given.only, given.replay, with_upstream=not given.ours)
+    outcome = asyncio.run(hostile.run(folder, wanted, _say))
+    problems = hostile_report.problems(outcome.ours)
+    print(f"\n{hostile.text(outcome)}\n")
+    print("".join(f"  {problem}\n" for problem in problems), end="")
+    print(f"hostile: {len(problems)} problems")
+    return not problems
+
+
 PARTS: Final[dict[str, tuple[Part, int]]] = {
     "kills": (_kills, 500),
     "disk": (_disk, 10),
     "damage": (_damage, 20_000),
     "fuzz": (_fuzz, 100_000),
     "properties": (properties.run, 5_000),
+    "hostile": (_hostile, 600),
 }
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description="Break the platform in every way that is known.")
     parser.add_argument("parts", nargs="*", help=f"which; of {', '.join(PARTS)}")
-    parser.add_argument("--count", type=int, default=0, help="kills, fillings, changed bytes, requests or examples")
+    parser.add_argument(
+        "--count",
+        "--seconds",
+        type=int,
+        default=0,
+        help="kills, fillings, changed bytes, requests, examples or seconds of attacks",
+    )
     parser.add_argument("--seed", type=int, default=None, help="a new one by default")
+    parser.add_argument("--only", action="append", default=[], help="hostile: attacks with this in their name")
+    parser.add_argument("--replay", action="append", default=[], help="hostile: a line that a run has printed")
+    parser.add_argument("--ours", action="store_true", help="hostile: leave kube-apiserver out")
     given = parser.parse_args()
     wanted: list[str] = given.parts or list(PARTS)
     if set(wanted) - set(PARTS):
         parser.error(f"no such part; there are {', '.join(PARTS)}")
-    seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1_000_000)
+    if given.seed is None:
+        given.seed = random.SystemRandom().randrange(1_000_000)
     failed: list[str] = []
     for name in wanted:
         part, count = PARTS[name]
-        _say(f"{name}: {given.count or count}, seed {seed}")
+        wants = argparse.Namespace(**{**vars(given), "count": given.count or count})
+        _say(f"{name}: {wants.count}, seed {wants.seed}")
         with tempfile.TemporaryDirectory(prefix=f"soak-{name}-", ignore_cleanup_errors=True) as folder:
-            if not part(Path(folder), seed, given.count or count):
+            if not part(Path(folder), wants):
                 failed.append(name)
     print(f"{len(wanted) - len(failed)} passed, {len(failed)} failed{': ' if failed else ''}{', '.join(failed)}")
     return 1 if failed else 0

@@ -5,6 +5,7 @@ The examples come from the seed, so that a failure can be had again: `python -m 
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -24,14 +25,14 @@ def examples(usual: int) -> int:
     return max(usual, wanted_examples())
 
 
-def run(folder: Path, seed: int, count: int) -> bool:
+def run(folder: Path, given: argparse.Namespace) -> bool:
     """True when every property held; what did not hold is printed by pytest, with the shortest example."""
     command = [
         *(sys.executable, "-m", "pytest", "-q", "-m", "hypothesis", "-p", "no:randomly", "-p", "no:cacheprovider"),
-        *(f"--hypothesis-profile={PROFILE}", f"--hypothesis-seed={seed}", f"--basetemp={folder / 'tests'}"),
+        *(f"--hypothesis-profile={PROFILE}", f"--hypothesis-seed={given.seed}", f"--basetemp={folder / 'tests'}"),
     ]
-    environment = {**os.environ, _EXAMPLES: str(count)}
+    environment = {**os.environ, _EXAMPLES: str(given.count)}
     repository = Path(__file__).parents[2]
     outcome = subprocess.run(command, cwd=repository, env=environment, check=False)
-    print(f"properties: {count} examples each, {'all held' if outcome.returncode == 0 else 'FAILED'}")
+    print(f"properties: {given.count} examples each, {'all held' if outcome.returncode == 0 else 'FAILED'}")
     return outcome.returncode == 0
