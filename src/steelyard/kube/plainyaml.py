@@ -1,7 +1,8 @@
 """YAML that somebody else wrote: read within bounds, before anything is made of it.
 
-Bytes and depth are limited, and aliases are refused: with merge keys a few lines of them stand for gigabytes. Whatever
-is wrong is `Unreadable`, whose text can be shown to whoever wrote it.
+Bytes, depth and values are limited, so that reading takes some hundredths of a second at most, and aliases are refused:
+with merge keys a few lines of them stand for gigabytes. Whatever is wrong is `Unreadable`, whose text can be shown to
+whoever wrote it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import yaml
 MAX_BYTES: Final = 3 << 20
 """More than any Kubernetes object may have."""
 _MAX_DEPTH: Final = 64
+_MAX_VALUES: Final = 5_000
+"""Fifty times what a kubeconfig or the configuration of a machine has; each takes ten microseconds."""
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -41,10 +44,14 @@ def load_all(text: str | bytes, *, max_bytes: int = MAX_BYTES) -> list[Any]:
 
 def _check(text: str | bytes) -> None:
     """Reads the events only, which takes no more memory than the longest text in it."""
-    depth = 0
+    depth = values = 0
     for event in cast("Iterable[yaml.Event]", cast(Any, yaml).parse(text, Loader=_LOADER)):
         if isinstance(event, yaml.AliasEvent):
             raise Unreadable("it uses aliases (*name), which are not supported")
+        if isinstance(event, yaml.NodeEvent):
+            values += 1
+            if values > _MAX_VALUES:
+                raise Unreadable(f"it has more than {_MAX_VALUES} values")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _MAX_DEPTH:
