@@ -153,6 +153,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         webhooks = reach.within(options.platform.simulated.webhook_networks)
         hosting = Hosting(simulated_store, host=options.host, clock=clock, reach=webhooks)
         stack.push_async_callback(hosting.close)
+        await simulated.recall(client, hosting)
         manager = _manager(client, hosting, options.platform)
         checks: dict[str, Check] = {
             "store": lambda: store.check() or simulated_store.check(),

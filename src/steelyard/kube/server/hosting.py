@@ -25,6 +25,7 @@ from steelyard.kube.store.store import Store
 FIRST_PORT = 20000
 LAST_PORT = 29999
 """Below the range that Linux hands out for outgoing connections, so that a port is still free after a restart."""
+_LEAVE_OUT = "leave spec.controlPlaneEndpoint out, and a free one is chosen"
 _WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 _SERVER_NAMES = (
     "localhost",
@@ -36,7 +37,7 @@ _SERVER_NAMES = (
 
 
 class PortTaken(Exception):
-    """The port that was promised to clients is in use by another process."""
+    """The port cannot be had: it is another's, or none that is given out. The message says what to do."""
 
 
 @dataclass(slots=True)
@@ -54,17 +55,45 @@ class Hosting:
         self._host = host
         self._clock = clock
         self._reach = reach
+        self._promised: dict[str, int] = {}
+        self._owners: dict[int, str] = {}
         self._reserved: dict[str, socket.socket] = {}
         self._servers: dict[str, _Server] = {}
         self._starting: dict[str, asyncio.Lock] = {}
 
+    def promise(self, name: str, port: int) -> bool:
+        """Keeps the port for the server of this name, whether it is up or not; False if it is another's already.
+
+        Everything that was promised before a restart is to be promised again before anything is reserved: a server
+        that has not come up yet holds no socket that would tell.
+        """
+        if self._owners.setdefault(port, name) != name:
+            return False
+        self._promised[name] = port
+        return True
+
     async def reserve(self, name: str, port: int = 0) -> int:
-        """Holds a port for the server of this name: the given one, or a free one. Again: the same."""
+        """Holds a port for the server of this name: the promised one, else the given, else a free one. Again: the same.
+
+        Raises PortTaken.
+        """
         held = self._reserved.get(name)
         if held is None:
+            port = self._promised.get(name) or self._asked_for(name, port)
             held = self._bind(port) if port else self._bind_free(name)
             self._reserved[name] = held
+            self.promise(name, int(held.getsockname()[1]))
         return int(held.getsockname()[1])
+
+    def _asked_for(self, name: str, port: int) -> int:
+        """The port that somebody chose, if it may be chosen."""
+        if not port:
+            return 0
+        if self._owners.get(port, name) != name:
+            raise PortTaken(f"port {port} belongs to another cluster; {_LEAVE_OUT}")
+        if not FIRST_PORT <= port <= LAST_PORT:
+            raise PortTaken(f"port {port} is not between {FIRST_PORT} and {LAST_PORT}; {_LEAVE_OUT}")
+        return port
 
     def running(self, name: str) -> Api | None:
         server = self._servers.get(name)
@@ -102,6 +131,7 @@ class Hosting:
         held = self._reserved.pop(name, None)
         if held is not None:
             held.close()
+        self._owners.pop(self._promised.pop(name, 0), None)
         self._starting.pop(name, None)
         records = self._store.scan(f"{name}/")
         await asyncio.gather(*(self._store.delete(record.key, expect=None) for record in records))
@@ -133,20 +163,16 @@ class Hosting:
         """Starts looking at a place derived from the name, so that many servers do not all try the same ports."""
         span = LAST_PORT - FIRST_PORT + 1
         start = zlib.crc32(name.encode()) % span
-        taken_here = self._ports()
         for offset in range(span):
             port = FIRST_PORT + (start + offset) % span
-            if port in taken_here:
+            if port in self._owners:
+                # The system would not tell: it lets several sockets hold a port as long as only one listens on it.
                 continue
             try:
                 return self._bind(port)
             except PortTaken:
                 continue
         raise PortTaken(f"every port from {FIRST_PORT} to {LAST_PORT} is in use")
-
-    def _ports(self) -> set[int]:
-        """Ours must be asked for: the system lets several sockets hold a port as long as only one listens on it."""
-        return {int(held.getsockname()[1]) for held in self._reserved.values()}
 
     def _bind(self, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET

@@ -11,10 +11,10 @@ from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server.hosting import Hosting
 from steelyard.providers.simulated import contract
-from steelyard.providers.simulated.clusters import SimulatedClusterReconciler
+from steelyard.providers.simulated.clusters import SimulatedClusterReconciler, recall
 from steelyard.providers.simulated.machines import Delays, SimulatedMachineReconciler
 
-__all__ = ["Delays", "controllers"]
+__all__ = ["Delays", "controllers", "recall"]
 
 
 def controllers(manager: Manager, hosting: Hosting, delays: Delays) -> list[Controller]:

@@ -1,12 +1,15 @@
 """SimulatedCluster: reserves the endpoint of the cluster's API, and erases everything of the cluster when it goes.
 
-The port is written into the object before anything listens on it, so that a restart serves the same address again.
+The port is written into the object before anything listens on it, so that a restart serves the same address again;
+`recall` keeps all of these before a new one is given out.
 """
 
 from __future__ import annotations
 
+from steelyard.api.clusterapi.resources import CLUSTERS
 from steelyard.api.resources import SIMULATED_CLUSTERS
 from steelyard.kube import errors, objects
+from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import conditions, finalizers, patching
 from steelyard.kube.runtime.cached import CachedClient
@@ -18,6 +21,28 @@ from steelyard.providers.simulated import contract
 
 FINALIZER = "simulatedcluster.infrastructure.cluster.x-k8s.io"
 _PORT_RETRY_SECONDS = 5.0
+
+
+async def recall(client: Client, hosting: Hosting) -> None:
+    """Keeps the ports that clusters have. To be called before any controller of the provider runs.
+
+    Of two clusters that name the same port it is the one's that was provisioned, or made, first. What the Cluster says
+    counts over what its infrastructure says: clients know the address from there, and it is never changed.
+    """
+    clusters = (await client.list(CLUSTERS)).items
+    endpoints: dict[str, int] = {objects.uid(each): contract.endpoint_port(each) for each in clusters}
+    found = (await client.list(SIMULATED_CLUSTERS)).items
+    for infrastructure in sorted(found, key=_age):
+        owners = [str(each.get("uid")) for each in objects.owner_references(infrastructure)]
+        port = next((endpoints[uid] for uid in owners if endpoints.get(uid)), contract.endpoint_port(infrastructure))
+        if port:
+            hosting.promise(objects.uid(infrastructure), port)
+
+
+def _age(infrastructure: Object) -> tuple[bool, str, str]:
+    is_provisioned = bool(objects.at(infrastructure, "status", "initialization", "provisioned"))
+    created = str(objects.metadata(infrastructure).get("creationTimestamp") or "")
+    return not is_provisioned, created, objects.uid(infrastructure)
 
 
 class SimulatedClusterReconciler:
