@@ -13,7 +13,7 @@ from typing import cast
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import Resource
+from steelyard.kube.resources import Resource, split_api_version
 from steelyard.kube.runtime import patching
 
 _SHARED_LISTS = ("finalizers", "ownerReferences")
@@ -44,12 +44,14 @@ class Draft:
             self.metadata["finalizers"] = [*finalizers, finalizer]
 
     def add_owner(self, owner: Object, *, controller: bool) -> None:
-        """In place of a reference to the same owner that says otherwise about `controller`."""
+        """In place of a reference to the same owner that says otherwise about `controller`, and of those to earlier
+        objects of its name, which do not exist any more."""
         references = objects.owner_references(self.object)
-        current = next((each for each in references if each.get("uid") == objects.uid(owner)), None)
-        if current is None or bool(current.get("controller")) != controller:
-            wanted = objects.owner_reference(owner, controller=controller, block_owner_deletion=controller)
-            self.metadata["ownerReferences"] = [*(each for each in references if each is not current), wanted]
+        wanted = objects.owner_reference(owner, controller=controller, block_owner_deletion=controller)
+        namesakes = [each for each in references if _has_the_name_of(each, wanted)]
+        is_so = len(namesakes) == 1 and namesakes[0].get("uid") == wanted["uid"]
+        if not is_so or bool(namesakes[0].get("controller")) != controller:
+            self.metadata["ownerReferences"] = [*(each for each in references if each not in namesakes), wanted]
 
     def set_label(self, name: str, value: str) -> None:
         if objects.labels(self.object).get(name) != value:
@@ -118,6 +120,12 @@ class Draft:
             objects.namespace(self.original),
             subresource=subresource,
         )
+
+
+def _has_the_name_of(one: Object, other: Object) -> bool:
+    """Whether two owner references name the same kind, in any version of its group, and the same name."""
+    groups = (split_api_version(str(each.get("apiVersion") or ""))[0] for each in (one, other))
+    return (one.get("kind"), one.get("name")) == (other.get("kind"), other.get("name")) and len(set(groups)) == 1
 
 
 def _without_status(obj: Object) -> Object:

@@ -49,6 +49,11 @@ class View:
             return None
         return self.control_planes.get(objects.namespace(cluster), str(reference.get("name") or ""))
 
+    def cluster_owning(self, control_plane: Object) -> Object | None:
+        """The Cluster that refers to the control plane and owns it; one of the same name made later does not."""
+        referring = self.clusters_referring_to(control_plane)
+        return next((each for each in referring if objects.is_owned_by(control_plane, each)), None)
+
     def machines_of_cluster(self, cluster: Object) -> list[Object]:
         return _of_cluster(self.machines, cluster)
 

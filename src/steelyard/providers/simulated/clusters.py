@@ -1,7 +1,8 @@
 """SimulatedCluster: reserves the endpoint of the cluster's API, and erases everything of the cluster when it goes.
 
 The port is written into the object before anything listens on it, so that a restart serves the same address again;
-`recall` keeps all of these before a new one is given out.
+`recall` keeps all of these before a new one is given out. An object that vanished with its finalizer taken off by force
+is noticed as well: what it stood for is erased.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from steelyard.api.clusterapi.resources import CLUSTERS
 from steelyard.api.resources import SIMULATED_CLUSTERS
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
-from steelyard.kube.objects import Object
+from steelyard.kube.objects import Object, Uid
 from steelyard.kube.runtime import conditions, finalizers, patching
 from steelyard.kube.runtime.cached import CachedClient
 from steelyard.kube.runtime.clock import Clock
@@ -50,11 +51,12 @@ class SimulatedClusterReconciler:
         self._client = client
         self._hosting = hosting
         self._clock = clock
+        self._known: dict[Key, Uid] = {}
 
     async def reconcile(self, key: Key) -> Result:
-        try:
-            infrastructure = await self._client.get(SIMULATED_CLUSTERS, key.name, key.namespace)
-        except errors.NotFound:
+        infrastructure = await self._find(key)
+        await self._forget_former(key, infrastructure)
+        if infrastructure is None:
             return Result()
         if objects.is_being_deleted(infrastructure):
             return await self._delete(infrastructure)
@@ -69,6 +71,21 @@ class SimulatedClusterReconciler:
         infrastructure = await self._record_endpoint(infrastructure, port)
         await self._report(infrastructure, provisioned=True, reason="Provisioned", message="")
         return Result()
+
+    async def _find(self, key: Key) -> Object | None:
+        try:
+            return await self._client.get(SIMULATED_CLUSTERS, key.name, key.namespace)
+        except errors.NotFound:
+            return None
+
+    async def _forget_former(self, key: Key, infrastructure: Object | None) -> None:
+        """Erases what was known under this name and is not this object."""
+        former = self._known.get(key)
+        if former is not None and (infrastructure is None or objects.uid(infrastructure) != former):
+            await self._hosting.erase(former)
+            del self._known[key]
+        if infrastructure is not None:
+            self._known[key] = objects.uid(infrastructure)
 
     async def _record_endpoint(self, infrastructure: Object, port: int) -> Object:
         wanted = objects.copy(infrastructure)

@@ -53,30 +53,23 @@ class ControlPlaneReconciler:
         control_plane = self._view.control_planes.get(*key)
         if control_plane is None:
             return Result()
-        cluster = next(
-            (
-                each
-                for each in self._view.clusters_referring_to(control_plane)
-                if objects.is_owned_by(control_plane, each)
-            ),
-            None,
-        )
-        if cluster is None:
+        cluster = self._view.cluster_owning(control_plane)
+        if cluster is None and not objects.is_being_deleted(control_plane):
             return Result()
         draft = Draft(self._client, capi.KUBEADM_CONTROL_PLANES, control_plane)
         if await pausing.hold(draft, cluster, self._clock):
             return Result()
         progress = Progress()
-        if objects.is_being_deleted(control_plane):
+        retry_after: float | None = None
+        if cluster is None or objects.is_being_deleted(control_plane):
             if await self._delete(draft, cluster, progress):
                 return Result()
-            retry_after: float | None = None
         else:
             draft.add_finalizer(names.CONTROL_PLANE_FINALIZER)
             draft.set_label(names.CLUSTER_NAME_LABEL, objects.name(cluster))
             await draft.save_object()
             retry_after = await self._advance(draft.object, cluster, progress)
-        status.update(draft.object, cluster, self._view.machines_of(draft.object), progress, self._clock.now())
+        status.update(draft.object, self._view.machines_of(draft.object), progress, self._clock.now())
         await draft.save_status()
         return Result(retry_after)
 
@@ -216,13 +209,18 @@ class ControlPlaneReconciler:
             with contextlib.suppress(errors.NotFound):
                 await self._client.patch(capi.MACHINES, objects.name(machine), patch, objects.namespace(machine))
 
-    async def _delete(self, draft: Draft, cluster: Object, progress: Progress) -> bool:
-        """True once the control plane is gone. Workers go first: their machines may need its API to leave."""
+    async def _delete(self, draft: Draft, cluster: Object | None, progress: Progress) -> bool:
+        """True once the control plane is gone.
+
+        Workers go first: their machines may need its API to leave. Without its Cluster none needs it any more, and
+        those of a later Cluster of the same name are no concern of this control plane.
+        """
         own = self._view.machines_of(draft.object)
         if not own:
             await draft.finish(names.CONTROL_PLANE_FINALIZER)
             return True
-        workers = [each for each in self._view.machines_of_cluster(cluster) if not is_control_plane_machine(each)]
+        machines_around = self._view.machines_of_cluster(cluster) if cluster is not None else []
+        workers = [each for each in machines_around if not is_control_plane_machine(each)]
         if workers:
             listed = ", ".join(objects.name(each) for each in workers[:3])
             progress.deleting_reason = "WaitingForWorkersDeletion"

@@ -33,11 +33,10 @@ class Progress:
     deleting_message: str = "Deletion started"
 
 
-def update(
-    control_plane: Object, cluster: Object, machines: Sequence[Object], progress: Progress, now: datetime.datetime
-) -> None:
+def update(control_plane: Object, machines: Sequence[Object], progress: Progress, now: datetime.datetime) -> None:
     status = control_plane.setdefault("status", {})
-    status["selector"] = f"{names.CLUSTER_NAME_LABEL}={objects.name(cluster)},{names.CONTROL_PLANE_LABEL}"
+    cluster_name = objects.labels(control_plane).get(names.CLUSTER_NAME_LABEL, "")
+    status["selector"] = f"{names.CLUSTER_NAME_LABEL}={cluster_name},{names.CONTROL_PLANE_LABEL}"
     versions = [str(objects.at(each, "spec", "version")) for each in machines if objects.at(each, "spec", "version")]
     if versions:
         status["version"] = min(versions, key=_version_key)

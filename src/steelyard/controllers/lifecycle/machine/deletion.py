@@ -1,15 +1,17 @@
 """Takes a machine away in order: drain, wait for hooks, delete infrastructure, bootstrap config and Node.
 
 Each step waits for the one before to be complete, and each call goes as far as it can, so that a machine without
-Node is gone after its infrastructure. When the whole cluster goes, its Nodes go with it and are left alone.
+Node is gone after its infrastructure. When the whole cluster goes, its Nodes go with it and are left alone. Nothing is
+waited for that can no longer come: a Cluster, a control plane or a kind that does not exist any more.
 """
 
 from __future__ import annotations
 
 import contextlib
 
+from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers.lifecycle import names
-from steelyard.controllers.lifecycle.contract import Externals, Reference
+from steelyard.controllers.lifecycle.contract import Externals, Reference, UnknownKind
 from steelyard.controllers.lifecycle.drafts import Draft
 from steelyard.controllers.lifecycle.machine.drain import drain
 from steelyard.controllers.lifecycle.machine.status import Observed
@@ -43,7 +45,8 @@ class Deletion:
 
     async def advance(self, draft: Draft, observed: Observed, connection: Connection | None) -> Outcome:
         machine = draft.object
-        touches_node = self._may_touch_node(machine, observed.cluster)
+        cluster = observed.cluster
+        touches_node = cluster is not None and self._may_touch_node(machine, cluster)
         if touches_node:
             hooks = _hooks(machine, names.PRE_DRAIN_HOOK_PREFIX)
             if hooks:
@@ -55,7 +58,9 @@ class Deletion:
             outcome = await self._drain(draft, observed, connection)
             if outcome is not None:
                 return outcome
-        hooks = _hooks(machine, names.PRE_TERMINATE_HOOK_PREFIX)
+        hooks = [
+            hook for hook in _hooks(machine, names.PRE_TERMINATE_HOOK_PREFIX) if self._can_be_taken_off(hook, machine)
+        ]
         if hooks:
             return _wait(
                 observed,
@@ -69,8 +74,8 @@ class Deletion:
             reference = Reference.of(objects.at(machine, *path))
             if reference is not None and not await self._is_gone(machine, reference):
                 return _wait(observed, reason, f"Waiting for {reference.kind} to be deleted")
-        if touches_node:
-            outcome = await self._delete_node(machine, observed, connection)
+        if cluster is not None and touches_node:
+            outcome = await self._delete_node(machine, cluster, observed, connection)
             if outcome is not None:
                 return outcome
         return Outcome(is_finished=True)
@@ -85,6 +90,12 @@ class Deletion:
             is_control_plane_machine(each) and not objects.is_being_deleted(each)
             for each in self._view.machines_of_cluster(cluster)
         )
+
+    def _can_be_taken_off(self, hook: str, machine: Object) -> bool:
+        """The control plane's own hook is waited for only while there is a control plane to take it off."""
+        if hook != names.CONTROL_PLANE_HOOK_ANNOTATION:
+            return True
+        return self._view.owner_of(machine, capi.KUBEADM_CONTROL_PLANES) is not None
 
     async def _drain(self, draft: Draft, observed: Observed, connection: Connection | None) -> Outcome | None:
         machine = draft.object
@@ -121,18 +132,23 @@ class Deletion:
 
     async def _is_gone(self, machine: Object, reference: Reference) -> bool:
         namespace = objects.namespace(machine)
+        try:
+            resource = await self._externals.resource(reference.group, reference.kind)
+        except UnknownKind:
+            return True
         found = await self._externals.find(reference, namespace)
         if found is None:
             return True
         if objects.is_being_deleted(found):
             return False
-        resource = await self._externals.resource(reference.group, reference.kind)
         with contextlib.suppress(errors.NotFound):
             await self._client.delete(resource, reference.name, namespace, uid=objects.uid(found))
         return await self._externals.find(reference, namespace) is None
 
-    async def _delete_node(self, machine: Object, observed: Observed, connection: Connection | None) -> Outcome | None:
-        connection = connection or await self._workloads.connection(Key.of(observed.cluster))
+    async def _delete_node(
+        self, machine: Object, cluster: Object, observed: Observed, connection: Connection | None
+    ) -> Outcome | None:
+        connection = connection or await self._workloads.connection(Key.of(cluster))
         if connection is None:
             return None
         try:

@@ -52,14 +52,15 @@ class MachineReconciler:
         if machine is None:
             return Result()
         cluster = self._view.cluster_of(machine)
-        if cluster is None:
+        is_going = objects.is_being_deleted(machine)
+        if cluster is None and not is_going:
             return Result()
         draft = Draft(self._client, capi.MACHINES, machine)
         if await pausing.hold(draft, cluster, self._clock):
             return Result()
         observed = Observed(cluster)
         retry_after: float | None = None
-        if not objects.is_being_deleted(machine):
+        if cluster is not None and not is_going:
             self._adopt(draft, cluster)
         try:
             await self._bootstrap(draft, observed)
@@ -68,7 +69,7 @@ class MachineReconciler:
             retry_after = _REFERENCE_RETRY
             observed.deleting_message = str(error)
         connection = await self._find_node(draft, observed)
-        if objects.is_being_deleted(machine):
+        if is_going:
             outcome = await self._deletion.advance(draft, observed, connection)
             if outcome.is_finished:
                 await draft.finish(names.MACHINE_FINALIZER)
@@ -149,9 +150,10 @@ class MachineReconciler:
 
     async def _find_node(self, draft: Draft, observed: Observed) -> Connection | None:
         provider_id = objects.at(draft.object, "spec", "providerID")
-        if not provider_id or objects.is_being_deleted(observed.cluster):
+        cluster = observed.cluster
+        if not provider_id or cluster is None or objects.is_being_deleted(cluster):
             return None
-        connection = await self._workloads.connection(Key.of(observed.cluster))
+        connection = await self._workloads.connection(Key.of(cluster))
         if connection is None or not connection.is_synced:
             observed.connection_problem = self._workloads.problem(Key.of(observed.cluster))
             return connection

@@ -27,7 +27,8 @@ _SLOW_DELETION = datetime.timedelta(minutes=15)
 class Observed:
     """What one reconcile has learned about the things around the Machine."""
 
-    cluster: Object
+    cluster: Object | None
+    """None for a machine that goes after its Cluster has gone."""
     bootstrap: Object | None = None
     infrastructure: Object | None = None
     node: Object | None = None

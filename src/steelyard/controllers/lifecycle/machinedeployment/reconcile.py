@@ -34,12 +34,13 @@ class MachineDeploymentReconciler:
         if deployment is None:
             return Result()
         cluster = self._view.cluster_of(deployment)
-        if cluster is None:
+        is_going = objects.is_being_deleted(deployment)
+        if cluster is None and not is_going:
             return Result()
         draft = Draft(self._client, capi.MACHINE_DEPLOYMENTS, deployment)
         if await pausing.hold(draft, cluster, self._clock):
             return Result()
-        if objects.is_being_deleted(deployment):
+        if cluster is None or is_going:
             return await self._delete(draft)
         draft.add_finalizer(names.MACHINE_DEPLOYMENT_FINALIZER)
         draft.set_label(names.CLUSTER_NAME_LABEL, objects.name(cluster))

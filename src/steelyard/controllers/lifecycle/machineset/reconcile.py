@@ -41,12 +41,13 @@ class MachineSetReconciler:
         if machine_set is None:
             return Result()
         cluster = self._view.cluster_of(machine_set)
-        if cluster is None:
+        is_going = objects.is_being_deleted(machine_set)
+        if cluster is None and not is_going:
             return Result()
         draft = Draft(self._client, capi.MACHINE_SETS, machine_set)
         if await pausing.hold(draft, cluster, self._clock):
             return Result()
-        if objects.is_being_deleted(machine_set):
+        if cluster is None or is_going:
             return await self._delete(draft)
         draft.add_finalizer(names.MACHINE_SET_FINALIZER)
         draft.set_label(names.CLUSTER_NAME_LABEL, objects.name(cluster))
