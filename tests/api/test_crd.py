@@ -170,7 +170,7 @@ def test_a_listing_shows_what_matters_first() -> None:
     columns = registry.definitions("steelyard.dev")[0]["spec"]["versions"][0]["additionalPrinterColumns"]
 
     assert [column["name"] for column in columns if not column.get("priority")] == [
-        "Environment", "Version", "Control-Plane", "Workers", "Synced", "Ready", "Age"
+        "Environment", "Version", "Control-Plane", "Workers", "State", "Ready", "Age"
     ]  # fmt: skip
 
 

@@ -53,7 +53,7 @@ def condition(composed: Composed, type_: str) -> Any:
 def test_what_is_used_for_a_parameter(asked: dict[str, Any], field: str, used: object) -> None:
     spec = workloadcluster.WorkloadClusterSpec.model_validate(claim(**asked)["spec"])
 
-    assert getattr(effective.parameters(spec.parameters, PLATFORM), field) == used
+    assert getattr(effective.parameters(spec.parameters, PLATFORM)[0], field) == used
 
 
 def test_sizes_follow_the_platform_file() -> None:
@@ -175,7 +175,7 @@ def test_the_connection_secret_waits_for_the_kubeconfig_and_is_kept_without_it()
     kubeconfig: Object = {"metadata": {"name": "dev-kubeconfig", "namespace": "team-a"}, "data": {"value": "eA=="}}
     composed = compose(asked, Observed(required={"kubeconfig": [kubeconfig]}))
     secret = composed.desired["connection"].object
-    assert (secret["metadata"]["namespace"], secret["data"]) == ("argocd", {"kubeconfig": "eA=="})
+    assert (secret["metadata"]["namespace"], secret["data"]) == ("argocd", {"kubeconfig": "eA==", "value": "eA=="})
     assert not objects.owner_references(secret), "an owner in another namespace would have it collected"
     assert composed.retained == frozenset()
 
@@ -208,12 +208,12 @@ def older_template() -> Observed:
         pytest.param(older_template(), False, id="another template not yet applied"),
     ],
 )
-def test_ready_means_exactly_what_was_asked_for(observed: Observed, is_ready: bool) -> None:
+def test_up_to_date_means_exactly_what_was_asked_for(observed: Observed, is_ready: bool) -> None:
     asked = cases.load("ready", "claim.yaml")
 
     composed = compose(asked, observed)
 
-    assert (condition(composed, "Ready").status == "True") is is_ready
+    assert (condition(composed, "UpToDate").status == "True") is is_ready
     assert composed.rolling is not is_ready
 
 
@@ -251,7 +251,7 @@ def machine(name: str, *, ready: bool = False, phase: str = "Provisioning", dele
         ),
         pytest.param(
             [machine("a", phase="Failed"), machine("b")],
-            "machine a has failed: no room on any host",
+            "machine a: it has failed: no room on any host",
             id="failure first",
         ),
     ],

@@ -164,7 +164,15 @@ class InventoryEntry(ApiModel):
 
 class WorkloadClusterStatus(ApiModel):
     conditions: Conditions | None = Field(
-        default=None, description="Synced: the claim was applied. Ready: the cluster can be used."
+        default=None,
+        description="Synced: the claim was applied. Ready: the cluster can be used. UpToDate: it is exactly as asked "
+        "for.",
+    )
+    state: str | None = Field(
+        default=None,
+        max_length=64,
+        description="How it is, in one word: Creating, Ready, Scaling, Updating, Degraded, Recovering, Paused, "
+        "Refused, Failing or Deleting.",
     )
     message: str | None = Field(default=None, description="In one line: what is going on.")
     parameters: UsedParameters | None = Field(default=None, description="What was used for each parameter.")
@@ -202,8 +210,11 @@ def kind(domain: str, infrastructures: Sequence[Infrastructure] = OFFERED_INFRAS
             Column("Version", ".status.parameters.kubernetesVersion", "Kubernetes version."),
             Column("Control-Plane", ".status.controlPlane.summary", "Control-plane nodes, ready/desired."),
             Column("Workers", ".status.workers.summary", "Worker nodes, ready/desired."),
-            Column("Synced", ".status.conditions[?(@.type=='Synced')].status", "Whether the claim was applied."),
+            Column("State", ".status.state", "How it is, in one word."),
             Column("Ready", ".status.conditions[?(@.type=='Ready')].status", "Whether the cluster can be used."),
+            Column(
+                "Synced", ".status.conditions[?(@.type=='Synced')].status", "Whether the claim was applied.", priority=1
+            ),
             Column("Infrastructure", ".status.parameters.infrastructure", "What the machines are made of.", priority=1),
             Column("Endpoint", ".status.endpoint", "URL of the cluster's API.", priority=1),
             Column("Message", ".status.message", "What is going on.", priority=1),

@@ -24,6 +24,8 @@ class Desired:
     ready: bool = False
     in_use_while_rolling: bool = False
     """Machines are made from it: an older one may go only after every machine is up to date."""
+    is_shared: bool = False
+    """Somebody else makes the object and takes it away; only the fields given here are the claim's."""
 
 
 @frozen

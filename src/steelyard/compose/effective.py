@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from steelyard.api import versions
 from steelyard.api.workloadcluster import Parameters, UsedParameters
 from steelyard.settings import Platform
 
 _T = TypeVar("_T")
 
 
-def parameters(asked: Parameters, platform: Platform) -> UsedParameters:
-    """
-    A claim with `{environment: dev, workerReplicas: 4}` gets 4 workers, and dev's cores, memory, disk and version.
+def parameters(asked: Parameters, platform: Platform, *, running: str = "") -> tuple[UsedParameters, str]:
+    """What is used, and why the environment's version is not, where a cluster that runs another cannot go there.
+
+    A claim with `{environment: dev, workerReplicas: 4}` gets 4 workers, and dev's cores, memory, disk and version. What
+    a claim says of the version itself was checked when it was written; another platform file was not.
     """
     environment = platform.environments.named(asked.environment)
-    return UsedParameters(
+    version = versions.canonical(_or(asked.kubernetes_version, environment.kubernetes_version))
+    problem = versions.step_problem(running, version) if asked.kubernetes_version is None else ""
+    held_back = ""
+    if problem:
+        held_back = (
+            f"the version of environment {asked.environment}, {version}, cannot be reached from {running}: {problem}; "
+            "until then the cluster stays as it is. Name each version on the way in spec.parameters.kubernetesVersion"
+        )
+    used = UsedParameters(
         environment=asked.environment,
         infrastructure=_or(asked.infrastructure, platform.infrastructure),
         control_plane_replicas=_or(asked.control_plane_replicas, environment.control_plane_replicas),
@@ -23,15 +34,11 @@ def parameters(asked: Parameters, platform: Platform) -> UsedParameters:
         cpu_cores=_or(asked.cpu_cores, environment.cpu_cores),
         memory_gi=_or(asked.memory_gi, environment.memory_gi),
         disk_gb=_or(asked.disk_gb, environment.disk_gb),
-        kubernetes_version=_version(_or(asked.kubernetes_version, environment.kubernetes_version)),
+        kubernetes_version=running if problem else version,
     )
+    return used, held_back
 
 
 def _or(asked: _T | None, default: _T) -> _T:
     """Not `or`: zero workers is a choice."""
     return default if asked is None else asked
-
-
-def _version(version: str) -> str:
-    """Cluster API wants the leading v."""
-    return version if version.startswith("v") else f"v{version}"

@@ -1,15 +1,23 @@
-"""How far a cluster has come, read from its observed objects: counts, readiness, and in words what is waited for."""
+"""How far a cluster has come, read from its observed objects: counts, readiness, what is waited for, what was lost."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from steelyard.api import troubles
 from steelyard.compose import comparing
 from steelyard.compose.composed import Desired
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+
+_VITAL = {
+    "RemoteConnectionProbe": "the cluster's API does not answer",
+    "InfrastructureReady": "the cluster's infrastructure is not ready",
+    "ControlPlaneAvailable": "the control plane is not available",
+}
+"""Conditions of the Cluster without which nothing in it can be used. How its workers are, their machines tell."""
 
 
 @frozen
@@ -18,12 +26,20 @@ class Counts:
     ready: int
     complete: bool
     """As many as desired, all of them ready and made from the current template."""
+    is_counted: bool
+    """The numbers are about what is asked for now."""
+    is_up_to_date: bool
+    """None is of an older template; there may be too few or too many of them."""
 
     def to_json(self) -> Object:
         return {"desired": self.desired, "ready": self.ready, "summary": str(self)}
 
     def __str__(self) -> str:
         return f"{self.ready}/{self.desired}"
+
+    def serves_as_before(self, reported: Object) -> bool:
+        """Whether no fewer are ready than were when this was last reported, as far as so many are wanted still."""
+        return self.ready >= min(self.desired, int(reported.get("ready") or 0))
 
 
 @frozen
@@ -32,9 +48,9 @@ class Progress:
     workers: Counts
     infrastructure_provisioned: bool
     control_plane_initialized: bool
-    available: bool
-    """False only where the Cluster itself says so."""
     endpoint: str
+    trouble: str
+    """What had been there and was lost, the machine or the condition with its time; empty if nothing was."""
     waiting_for: str
     """Empty when the cluster is as asked for."""
 
@@ -52,19 +68,11 @@ def of(
         workers=_counts(desired["workers"].object, observed.get("workers")),
         infrastructure_provisioned=bool(initialization.get("infrastructureProvisioned")),
         control_plane_initialized=bool(initialization.get("controlPlaneInitialized")),
-        available=_condition(cluster, "Available").get("status") != "False",
         endpoint=_endpoint(cluster),
+        trouble=_lost(machines) or _unavailable(cluster),
         waiting_for="",
     )
     return dataclasses.replace(progress, waiting_for=_waiting_for(progress, cluster, machines))
-
-
-def is_machine_ready(machine: Object) -> bool:
-    return _condition(machine, "Ready").get("status") == "True" and not objects.is_being_deleted(machine)
-
-
-def has_machine_failed(machine: Object) -> bool:
-    return objects.at(machine, "status", "phase") == "Failed"
 
 
 def _counts(desired: Object, observed: Object | None) -> Counts:
@@ -73,10 +81,13 @@ def _counts(desired: Object, observed: Object | None) -> Counts:
     ready = int(status.get("readyReplicas") or 0)
     replicas = int(status.get("replicas") or 0)
     up_to_date = int(status.get("upToDateReplicas") or 0)
+    is_current = _is_current(desired, observed)
     return Counts(
         desired=replicas_asked,
         ready=ready,
-        complete=_is_current(desired, observed) and replicas == ready == up_to_date == replicas_asked,
+        complete=is_current and replicas == ready == up_to_date == replicas_asked,
+        is_counted=is_current,
+        is_up_to_date=replicas == up_to_date,
     )
 
 
@@ -98,41 +109,56 @@ def _endpoint(cluster: Object | None) -> str:
     return f"https://[{host}]:{port}" if ":" in str(host) else f"https://{host}:{port}"
 
 
+def _lost(machines: Sequence[Object]) -> str:
+    """The first in words, the others counted: each change of the words is a write."""
+    found = [trouble for each in objects.by_name(machines) if (trouble := troubles.of(each)) is not None]
+    if not found:
+        return ""
+    others = f"; {len(found) - 1} more in trouble" if len(found) > 1 else ""
+    return f"{found[0]}{others}"
+
+
+def _unavailable(cluster: Object | None) -> str:
+    for type_, what in _VITAL.items():
+        condition = troubles.condition(cluster, type_)
+        if condition.get("status") == "False":
+            return _told(what, condition)
+    available = troubles.condition(cluster, "Available")
+    is_for_workers = troubles.condition(cluster, "WorkersAvailable").get("status") not in (None, "True")
+    if available.get("status") == "False" and not is_for_workers:
+        return _told("the cluster is not available", available)
+    return ""
+
+
+def _told(what: str, condition: Object) -> str:
+    because = f": {troubles.words(condition)}" if troubles.words(condition) else ""
+    since = f", since {condition['lastTransitionTime']}" if condition.get("lastTransitionTime") else ""
+    return f"{what}{because}{since}"
+
+
 def _waiting_for(progress: Progress, cluster: Object | None, machines: Sequence[Object]) -> str:
     if cluster is None:
         return "the cluster's objects are being created"
-    failed = [machine for machine in machines if has_machine_failed(machine)]
-    if failed:
-        return f"machine {objects.name(failed[0])} has failed{_because(failed[0])}"
+    if lost := _lost(machines):
+        return lost
     if not progress.infrastructure_provisioned:
         return "waiting for the cluster's infrastructure"
     if not (progress.control_plane.complete and progress.workers.complete):
         return _waiting_for_machines(machines)
     if not progress.control_plane_initialized:
         return "waiting for the control plane"
-    if not progress.available:
-        return f"the cluster is not available{_because(cluster, 'Available')}"
-    return ""
+    return progress.trouble
 
 
 def _waiting_for_machines(machines: Sequence[Object]) -> str:
     leaving = objects.by_name(machine for machine in machines if objects.is_being_deleted(machine))
     coming = objects.by_name(
-        machine for machine in machines if not is_machine_ready(machine) and not objects.is_being_deleted(machine)
+        machine for machine in machines if not troubles.is_ready(machine) and not objects.is_being_deleted(machine)
     )
     # One is named and the rest left to the counts: each change of the words is a write.
     if coming:
-        return f"waiting for machine {objects.name(coming[0])}"
+        problem = troubles.problem_of(coming[0])
+        return f"waiting for machine {objects.name(coming[0])}" + (f": {problem}" if problem else "")
     if leaving:
         return f"waiting for the removal of machine {objects.name(leaving[0])}"
     return "waiting for machines"
-
-
-def _because(obj: Object, condition: str = "Ready") -> str:
-    message = str(_condition(obj, condition).get("message") or "")
-    return f": {message}" if message else ""
-
-
-def _condition(obj: Object | None, type_: str) -> Object:
-    conditions = map(objects.mapping, objects.sequence(objects.at(obj, "status", "conditions")))
-    return next((condition for condition in conditions if condition.get("type") == type_), dict[str, object]())

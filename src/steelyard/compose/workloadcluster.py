@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pydantic
 
-from steelyard.api import resources
+from steelyard.api import resources, state, troubles
 from steelyard.api.clusterapi import resources as clusterapi_resources
 from steelyard.api.workloadcluster import Infrastructure, SecretReference, UsedParameters, WorkloadClusterSpec
 from steelyard.compose import effective, names, progress, simulated
@@ -43,6 +43,8 @@ RESOURCES: tuple[Resource, ...] = (
     SECRETS,
 )
 """Everything that a revision of this composition can make: what a controller watches, and knows how to delete."""
+_HAS_BEEN_READY = frozenset((state.AVAILABLE, state.SCALING, state.UPDATING, state.DEGRADED, state.RECOVERING))
+_NUMBERS = {"controlPlaneReplicas": 0, "workerReplicas": 0}
 COMPOSED_INTEGRATIONS: frozenset[str] = frozenset()
 """Integrations that this version composes objects for."""
 
@@ -59,7 +61,7 @@ def compose(claim: Object, observed: Observed, platform: Platform) -> Composed:
             f"the claim is pinned to composition revision {revision}, which this version of Steelyard does not have; "
             f"it has {', '.join(sorted(REVISIONS))}. Run the version that made it, or a newer one",
         )
-    used = effective.parameters(spec.parameters, platform)
+    used, held_back = effective.parameters(spec.parameters, platform, running=_running_version(claim))
     make_parts = _PARTS.get(used.infrastructure)
     if make_parts is None:
         return _refused(
@@ -83,7 +85,7 @@ def compose(claim: Object, observed: Observed, platform: Platform) -> Composed:
                 clusterapi_resources.MACHINES, blueprint.namespace, label=(names.CLUSTER_NAME, blueprint.cluster)
             ),
         },
-        conditions=[_ready(claim, here, waiting_for), *_integrations(platform)],
+        conditions=[*_conditions(claim, used, here, waiting_for, held_back), *_integrations(platform)],
         status=_status(blueprint, revision, here, kubeconfig),
         rolling=not (here.control_plane.complete and here.workers.complete),
         retained=frozenset({CONNECTION} if connection is None and spec.write_connection_secret_to_ref else ()),
@@ -106,12 +108,17 @@ def _connection(claim: Object, asked: SecretReference | None, kubeconfig: Object
     """The Secret that the claim asks for, once there is a kubeconfig to put into it.
 
     In the claim's namespace it is owned by the claim; in another one ownership cannot be expressed, and the labels
-    alone say whose it is.
+    alone say whose it is. Where the claim names the very Secret that Cluster API makes, that one gets the key which it
+    does not have.
     """
     value = objects.at(kubeconfig, "data", "value")
     if asked is None or not value:
         return None
     namespace = asked.namespace or objects.namespace(claim)
+    if (namespace, asked.name) == (objects.namespace(claim), names.kubeconfig_secret(names.cluster(claim))):
+        metadata: Object = {"name": asked.name, "namespace": namespace}
+        addition: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"kubeconfig": value}}
+        return Desired(SECRETS, addition, is_shared=True)
     secret: Object = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -122,7 +129,7 @@ def _connection(claim: Object, asked: SecretReference | None, kubeconfig: Object
             "annotations": {names.RESOURCE_NAME: CONNECTION},
         },
         "type": "Opaque",
-        "data": {"kubeconfig": value},
+        "data": {"kubeconfig": value, "value": value},
     }
     if namespace == objects.namespace(claim) and objects.uid(claim):
         secret["metadata"]["ownerReferences"] = [objects.owner_reference(claim, controller=True)]
@@ -135,7 +142,7 @@ def _waiting_for_secrets(
     if objects.at(kubeconfig, "data", "value") is None:
         return f"waiting for Secret {names.kubeconfig_secret(blueprint.cluster)}"
     asked = spec.write_connection_secret_to_ref
-    if asked is not None and CONNECTION not in observed.resources:
+    if asked is not None and objects.at(observed.resources.get(CONNECTION), "data", "kubeconfig") is None:
         return f"waiting for Secret {asked.namespace or blueprint.namespace}/{asked.name}"
     return ""
 
@@ -145,7 +152,7 @@ def _with_readiness(desired: dict[str, Desired], observed: Observed, here: Progr
         "infrastructure": here.infrastructure_provisioned,
         "control-plane": here.control_plane.complete,
         "workers": here.workers.complete,
-        "cluster": here.infrastructure_provisioned and here.control_plane_initialized and here.available,
+        "cluster": here.infrastructure_provisioned and here.control_plane_initialized and not here.trouble,
     }
     return {
         name: Desired(
@@ -153,19 +160,61 @@ def _with_readiness(desired: dict[str, Desired], observed: Observed, here: Progr
             part.object,
             ready=name in observed.resources and ready.get(name, True),
             in_use_while_rolling=part.in_use_while_rolling,
+            is_shared=part.is_shared,
         )
         for name, part in desired.items()
     }
 
 
-def _ready(claim: Object, here: Progress, waiting_for: str) -> Condition:
+def _running_version(claim: Object) -> str:
+    return str(objects.at(claim, "status", "parameters", "kubernetesVersion") or "")
+
+
+def _conditions(
+    claim: Object, used: UsedParameters, here: Progress, waiting_for: str, held_back: str
+) -> tuple[Condition, Condition]:
+    """Ready, whether the cluster can be used, and UpToDate, whether it is exactly what the claim asks for.
+
+    A cluster becomes ready when all of it is there, and stays so while it is changed without losing anything. What was
+    lost makes it not ready, until all of it is there again.
+    """
     counts = f"control plane {here.control_plane}, workers {here.workers}"
     if not waiting_for:
-        return Condition("Ready", "True", "Available", counts)
-    conditions = map(objects.mapping, objects.sequence(objects.at(claim, "status", "conditions")))
-    before = next((condition.get("reason") for condition in conditions if condition.get("type") == "Ready"), None)
-    has_been_ready = before in ("Available", "Updating")
-    return Condition("Ready", "False", "Updating" if has_been_ready else "Creating", f"{counts}: {waiting_for}")
+        up_to_date = Condition("UpToDate", "True", "AsAskedFor")
+        if held_back:
+            up_to_date = Condition("UpToDate", "False", "VersionHeldBack", held_back)
+        return Condition("Ready", "True", state.AVAILABLE, counts), up_to_date
+    before = troubles.condition(claim, "Ready")
+    change = _change(claim, used, here)
+    message = f"{counts}: {waiting_for}"
+    if before.get("reason") not in _HAS_BEEN_READY:
+        ready = Condition("Ready", "False", state.CREATING, message)
+    elif here.trouble:
+        ready = Condition("Ready", "False", state.DEGRADED, f"{here.trouble} (ready: {counts})")
+    elif before.get("status") == "True" and _serves_as_before(claim, here):
+        ready = Condition("Ready", "True", change, message)
+    else:
+        ready = Condition("Ready", "False", state.RECOVERING, message)
+    return ready, Condition("UpToDate", "False", ready.reason if ready.status == "False" else change, waiting_for)
+
+
+def _serves_as_before(claim: Object, here: Progress) -> bool:
+    reported = objects.mapping(claim.get("status"))
+    return here.control_plane.serves_as_before(
+        objects.mapping(reported.get("controlPlane"))
+    ) and here.workers.serves_as_before(objects.mapping(reported.get("workers")))
+
+
+def _change(claim: Object, used: UsedParameters, here: Progress) -> str:
+    """Whether machines are replaced or only their number changes. Until they are counted anew, what was said stands."""
+    parts = (here.control_plane, here.workers)
+    reported = objects.mapping(objects.at(claim, "status", "parameters"))
+    is_another = bool(reported) and {**reported, **_NUMBERS} != {**used.to_json(), **_NUMBERS}
+    said = troubles.condition(claim, "Ready").get("reason")
+    is_told_already = said == state.UPDATING and not all(part.is_counted for part in parts)
+    if is_another or is_told_already or not all(part.is_up_to_date for part in parts):
+        return state.UPDATING
+    return state.SCALING
 
 
 def _integrations(platform: Platform) -> list[Condition]:

@@ -102,12 +102,47 @@ async def test_the_kubeconfig_is_copied_where_the_claim_wants_it_and_kept_curren
     await stage.becomes_ready()
 
     secret = await stage.client.get(SECRETS, "dev-kubeconfig-copy", "argocd")
-    assert secret["data"] == {"kubeconfig": "a3ViZWNvbmZpZw=="}
+    assert secret["data"] == {"kubeconfig": "a3ViZWNvbmZpZw==", "value": "a3ViZWNvbmZpZw=="}
 
     await stage.kubeconfig_is_there(value="cm90YXRlZA==")
     await stage.settle()
     secret = await stage.client.get(SECRETS, "dev-kubeconfig-copy", "argocd")
-    assert secret["data"] == {"kubeconfig": "cm90YXRlZA=="}
+    assert secret["data"] == {"kubeconfig": "cm90YXRlZA==", "value": "cm90YXRlZA=="}
+
+
+@pytest.mark.parametrize("namespace", [None, NAMESPACE])
+async def test_the_kubeconfig_secret_of_cluster_api_can_be_the_one_that_is_asked_for(
+    stage: Stage, namespace: str | None
+) -> None:
+    await stage.claim(connection={"name": "dev-kubeconfig", **({"namespace": namespace} if namespace else {})})
+    await stage.becomes_ready()
+
+    assert (await stage.condition("Ready"))[0] == "True"
+    assert (await stage.condition("Synced"))[0] == "True"
+    secret = await stage.client.get(SECRETS, "dev-kubeconfig", NAMESPACE)
+    assert secret["data"] == {"kubeconfig": "a3ViZWNvbmZpZw==", "value": "a3ViZWNvbmZpZw=="}
+
+    await stage.kubeconfig_is_there(value="cm90YXRlZA==")
+    await stage.settle()
+    secret = await stage.client.get(SECRETS, "dev-kubeconfig", NAMESPACE)
+    assert secret["data"] == {"kubeconfig": "cm90YXRlZA==", "value": "cm90YXRlZA=="}
+
+
+async def test_the_kubeconfig_secret_of_cluster_api_is_left_to_it(stage: Stage) -> None:
+    await stage.claim(connection={"name": "dev-kubeconfig"})
+    await stage.becomes_ready()
+    uid = objects.uid(await stage.client.get(SECRETS, "dev-kubeconfig", NAMESPACE))
+
+    await stage.change({"spec": {"writeConnectionSecretToRef": {"name": "mine"}}})
+    assert (await stage.client.get(SECRETS, "mine", NAMESPACE))["data"]["value"] == "a3ViZWNvbmZpZw=="
+    await stage.change({"spec": {"writeConnectionSecretToRef": {"name": "dev-kubeconfig"}}})
+    assert await stage.find(SECRETS, "mine") is None
+    assert (await stage.condition("Ready"))[0] == "True"
+
+    await stage.client.delete(CLAIMS, "dev", NAMESPACE)
+    await stage.settle()
+    assert await stage.find(CLAIMS, "dev") is None
+    assert objects.uid(await stage.client.get(SECRETS, "dev-kubeconfig", NAMESPACE)) == uid
 
 
 async def test_a_missing_namespace_for_the_kubeconfig_is_reported_and_made_up_for(stage: Stage) -> None:

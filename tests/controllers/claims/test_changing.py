@@ -16,8 +16,8 @@ async def test_scaling_changes_counts_and_no_template(stage: Stage) -> None:
     await stage.change({"spec": {"parameters": {"workerReplicas": 4, "controlPlaneReplicas": 3}}})
 
     assert await stage.condition("Ready") == (
-        "False",
-        "Updating",
+        "True",
+        "Scaling",
         "control plane 1/3, workers 2/4: waiting for machines",
     )
     assert await stage.objects_of(resources.SIMULATED_MACHINE_TEMPLATES) == templates
@@ -33,7 +33,8 @@ async def test_ready_never_speaks_of_the_state_before_the_change(stage: Stage) -
     await stage.change({"spec": {"parameters": {"cpuCores": 16}}})
 
     claim = await stage.get()
-    assert (await stage.condition("Ready"))[:2] == ("False", "Updating")
+    assert (await stage.condition("Ready"))[:2] == ("True", "Updating")
+    assert (await stage.condition("UpToDate"))[:2] == ("False", "Updating")
     assert claim["status"]["observedGeneration"] == claim["metadata"]["generation"]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
+from steelyard.api import state
 from steelyard.compose.composed import Condition, Refusal
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
@@ -17,17 +18,19 @@ SYNCED = "Synced"
 READY = "Ready"
 
 APPLIED = Condition(SYNCED, "True", "ReconcileSuccess")
+LOST = (state.DEGRADED, state.RECOVERING)
+"""Reasons for which a cluster that could be used cannot be used now."""
 PAUSED_ANNOTATIONS = ("crossplane.io/paused", "cluster.x-k8s.io/paused")
 
 
 def paused(annotation: str) -> Condition:
     return Condition(
-        SYNCED, "False", "ReconcilePaused", f"the claim has the annotation {annotation}; take it off to go on"
+        SYNCED, "False", state.PAUSED_REASON, f"the claim has the annotation {annotation}; take it off to go on"
     )
 
 
 def failed(what: str, error: errors.ApiError) -> Condition:
-    return Condition(SYNCED, "False", "ReconcileError", f"{what}: {error.message}{_advice(error)}")
+    return Condition(SYNCED, "False", state.ERROR_REASON, f"{what}: {error.message}{_advice(error)}")
 
 
 def refused(refusal: Refusal) -> Condition:
@@ -35,7 +38,7 @@ def refused(refusal: Refusal) -> Condition:
 
 
 def deleting(message: str) -> Condition:
-    return Condition(READY, "False", "Deleting", message)
+    return Condition(READY, "False", state.DELETING, message)
 
 
 def paused_by(claim: Object) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 
-from steelyard.api import resources
+from steelyard.api import resources, troubles
 from steelyard.api.clusterapi import resources as clusterapi_resources
-from steelyard.compose import names, progress, workloadcluster
+from steelyard.compose import names, workloadcluster
 from steelyard.compose.composed import Composed, Observed
 from steelyard.controllers.claims.lookup import Lookup
 from steelyard.controllers.claims.reconcile import ClaimReconciler
@@ -66,12 +66,13 @@ def claims_of_secret(secret: Object, *, kind: str) -> Iterable[Key]:
 
 
 def has_machine_news(old: Object | None, new: Object | None) -> bool:
-    """Only what a claim tells of a machine: that it came, went, became ready, or failed."""
+    """Only what a claim tells of a machine: that it came, went, became ready, or what is wrong with it."""
     if old is None or new is None:
         return True
     return (
-        progress.is_machine_ready(old) != progress.is_machine_ready(new)
-        or progress.has_machine_failed(old) != progress.has_machine_failed(new)
+        troubles.is_ready(old) != troubles.is_ready(new)
+        or troubles.of(old) != troubles.of(new)
+        or troubles.problem_of(old) != troubles.problem_of(new)
         or objects.is_being_deleted(old) != objects.is_being_deleted(new)
     )
 

@@ -61,6 +61,7 @@ def wanted(composed: Composed) -> list[Entry]:
             name=objects.name(part.object),
         )
         for resource_name, part in composed.desired.items()
+        if not part.is_shared
     ]
 
 

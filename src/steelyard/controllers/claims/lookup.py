@@ -79,7 +79,11 @@ async def compose(lookup: Lookup, function: Compose, claim: Object) -> Found:
         asked |= asking
         found = {name: await lookup.find(*identity) for name, identity in identities.items()}
         existing = {name: obj for name, obj in found.items() if obj is not None}
-        foreign = {name: obj for name, obj in existing.items() if not inventory.is_the_claims(obj, claim)}
+        foreign = {
+            name: obj
+            for name, obj in existing.items()
+            if not composed.desired[name].is_shared and not inventory.is_the_claims(obj, claim)
+        }
         observed = Observed(
             resources={name: obj for name, obj in existing.items() if name not in foreign},
             required={name: await lookup.require(each) for name, each in composed.requirements.items()},

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Final
 
+from steelyard.api import state
 from steelyard.compose.composed import Composed, Condition
 from steelyard.controllers.claims import applying, conditions, inventory
 from steelyard.controllers.claims import lookup as lookups
@@ -165,15 +166,18 @@ class ClaimReconciler:
         status["conditions"] = conditions.written(claim, wanted, now=self._clock.now(), others_stay=kept)
         status["message"] = conditions.summary(wanted)
         status["observedGeneration"] = objects.generation(claim)
+        status["state"] = state.of({**claim, "status": status}).word
         self._tell(claim, wanted)
         return await patching.patch_status(self._client, self._resource, claim, status)
 
     def _tell(self, claim: Object, wanted: Sequence[Condition]) -> None:
-        """An event for each failure that is new, and for a cluster that has become ready."""
+        """An event for each failure or loss that is new, and for a cluster that has become ready."""
         for condition in wanted:
             before = condition_lists.find(claim, condition.type) or {}
             is_new = (before.get("status"), before.get("message")) != (condition.status, condition.message)
             if condition.type == conditions.SYNCED and condition.status == "False" and is_new:
+                self._recorder.warning(claim, condition.reason, condition.message)
+            if condition.type == conditions.READY and condition.reason in conditions.LOST and is_new:
                 self._recorder.warning(claim, condition.reason, condition.message)
             if condition.type == conditions.READY and condition.status == "True" and before.get("status") != "True":
                 self._recorder.normal(claim, "Ready", f"the cluster is ready: {condition.message}")
