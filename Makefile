@@ -40,7 +40,7 @@ ecosystem: $(VENV)/.dev ## run other people's software against the API: kr8s's t
 crash: $(VENV)/.dev ## kill -9 at every write of a cluster's life, restart, compare the end
 	@$(BIN)/python -m tests.crash $(ARGS)
 
-soak: $(VENV)/.dev bytecode ## 500 kills, a full disk, damaged files, 100,000 fuzzed requests, property tests at length
+soak: $(VENV)/.dev bytecode ## kills, a full disk, damaged files, fuzzed requests, property tests at length, attacks
 	@$(BIN)/python -m tests.soak $(ARGS)
 
 bench: $(VENV)/.dev bytecode ## measure our API server beside kube-apiserver and etcd, then 100 clusters

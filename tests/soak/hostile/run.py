@@ -42,6 +42,8 @@ class Wanted:
 class Outcome:
     ours: Figures
     theirs: Figures | None = None
+    known: list[Result] = field(default_factory=list[Result])
+    """Of the attacks that were asked for, without those that the search has made of them."""
     worst: list[Result] = field(default_factory=list[Result])
     tried: int = 0
 
@@ -54,14 +56,11 @@ async def run(folder: Path, wanted: Wanted, say: Report) -> Outcome:
         outcome = Outcome(campaign.figures)
         wide = [aim for aim in aims if not aim.needs_few_descriptors]
         say(report.HEAD)
-        for aim in wide:
-            say(report.row(await campaign.strike(aim, max(_SHORTEST, each - _AROUND_SECONDS))))
+        await _strike_all(campaign, wide, each, outcome.known, say)
         if is_whole:
             found = await search.run(campaign, catalogue.ALL, wanted.seed, wanted.seconds * _ON_SEARCH, say)
             outcome.worst, outcome.tried = found
-        for aim in aims:
-            if aim.needs_few_descriptors:
-                say(report.row(await campaign.strike(aim, max(_SHORTEST, each - _AROUND_SECONDS))))
+        await _strike_all(campaign, [aim for aim in aims if aim.needs_few_descriptors], each, outcome.known, say)
     if wanted.with_upstream:
         outcome.theirs = await _upstream(folder, aims, wanted.seconds * _ON_THEIRS / max(1, len(aims)), say)
     return outcome
@@ -70,16 +69,21 @@ async def run(folder: Path, wanted: Wanted, say: Report) -> Outcome:
 async def _upstream(folder: Path, aims: list[Aim], each: float, say: Report) -> Figures:
     say("the same on kube-apiserver")
     async with Campaign("upstream", folder, servers.theirs) as campaign:
-        for aim in aims:
-            say(report.row(await campaign.strike(aim, max(_SHORTEST, each - _AROUND_SECONDS))))
+        await _strike_all(campaign, aims, each, [], say)
     return campaign.figures
+
+
+async def _strike_all(campaign: Campaign, aims: list[Aim], each: float, into: list[Result], say: Report) -> None:
+    for aim in aims:
+        result = await campaign.strike(aim, max(_SHORTEST, each - _AROUND_SECONDS))
+        into.append(result)
+        say(report.row(result))
 
 
 def text(outcome: Outcome) -> str:
     """Everything that a run has to tell, but for what is wrong."""
     theirs = outcome.theirs
-    known = [each for each in outcome.ours.results if each not in outcome.worst or len(each.aim.attacks) == 1]
-    parts = [report.table(known, theirs.results if theirs else []), report.summary(outcome.ours)]
+    parts = [report.table(outcome.known, theirs.results if theirs else []), report.summary(outcome.ours)]
     if theirs is not None:
         parts.append(report.summary(theirs))
     if outcome.tried:

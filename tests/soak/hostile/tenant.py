@@ -78,6 +78,8 @@ async def _define(assault: Assault, spec: Schema) -> None:
         async with asyncio.timeout(_SERVED_SECONDS):
             while (await line.ask(assault.identity.request("GET", _stones(assault)))).code != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
+            # kube-apiserver holds the first creation of a new kind for two seconds.
+            await line.ask(assault.identity.request("POST", f"{_stones(assault)}?dryRun=All", b"{}"))
 
 
 def with_kind(name: str, schema: Callable[[Assault], Schema], spec: Callable[[Assault], Any], **knobs: Knob) -> Attack:
