@@ -19,6 +19,8 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Final
 
+import uvloop
+
 from tests.conformance import upstream
 from tests.conformance.replay import Server
 from tests.harness import end_in_order
@@ -91,7 +93,8 @@ async def _upstream(folder: Path) -> AsyncGenerator[Server]:
 
 def _hostile(folder: Path, given: argparse.Namespace) -> bool:
     wanted = hostile.Wanted(given.count, given.seed, given.only, given.replay, with_upstream=not given.ours)
-    outcome = asyncio.run(hostile.run(folder, wanted, _say))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        outcome = runner.run(hostile.run(folder, wanted, _say))
     problems = hostile_report.problems(outcome.ours)
     print(f"\n{hostile.text(outcome)}\n")
     print("".join(f"  {problem}\n" for problem in problems), end="")

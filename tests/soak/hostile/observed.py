@@ -18,7 +18,7 @@ from tests.harness import ROOT
 from tests.soak.hostile.field import Field
 
 _POLL_SECONDS: Final = 0.05
-_CALM_SECONDS: Final = 0.6
+_CALM_SECONDS: Final = 0.4
 _FIRST_SECONDS: Final = 30.0
 
 

@@ -51,7 +51,7 @@ def yaml_list(assault: Assault) -> bytes:
 
 
 def yaml_map(assault: Assault) -> bytes:
-    return "\n".join(f"k{number}: v" for number in range(assault.number("size") // 10)).encode()
+    return "\n".join(f"k{number}: v" for number in range(assault.number("size") // 12)).encode()
 
 
 def yaml_scalar(assault: Assault) -> bytes:

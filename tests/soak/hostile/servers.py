@@ -19,6 +19,7 @@ import yaml
 
 from bench.client import Target
 from bench.servers import Upstream
+from steelyard.settings.model import Simulated
 from tests.conformance import upstream
 from tests.harness import PlatformProcess
 from tests.soak.hostile.field import CROWD, KNOWN, PEACEFUL, THEIRS, Field, Identity, config_map, config_maps
@@ -28,7 +29,9 @@ FEW_DESCRIPTORS: Final = 512
 _CLUSTERS: Final = ("tenant", "neighbour", "bystander")
 _READY_SECONDS: Final = 90.0
 _CLAIMS: Final = "/apis/compute.steelyard.dev/v1alpha1/namespaces/default/workloadclusters"
-_PLATFORM: Final = "simulated: {bootSeconds: 0, joinSeconds: 0, deleteSeconds: 0}\n"
+_MACHINES: Final = "bootSeconds: 0, joinSeconds: 0, deleteSeconds: 0"
+_NETWORKS: Final = ", webhookNetworks: [127.0.0.0/8]" if "webhook_networks" in Simulated.model_fields else ""
+_PLATFORM: Final = f"simulated: {{{_MACHINES}{_NETWORKS}}}\n"
 
 
 class DidNotPrepare(Exception):
