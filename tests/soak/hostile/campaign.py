@@ -29,6 +29,8 @@ BASELINE_SECONDS: Final = 5.0
 """How long the innocent client is alone first."""
 _CALM_SECONDS: Final = 0.25
 _PREPARE_SECONDS: Final = 90.0
+_SETTLE_SECONDS: Final = 10.0
+"""After what was prepared, which may be an attack itself."""
 _CLEANERS: Final = 8
 _PARTIAL: Final = "Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 
@@ -115,7 +117,7 @@ class Campaign:
         assaults = [Assault(life.field_, attack.who, values, self._tag(), seconds) for attack, values in aim.attacks]
         try:
             await self._prepare(aim, assaults)
-            await life.observer.until_calm(self._calm(life), self._patience)
+            await life.observer.until_calm(self._calm(life), _SETTLE_SECONDS)
             before, began = life.observer.resident, time.monotonic()
             await self._work(aim, assaults, seconds)
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import orjson
@@ -15,6 +16,8 @@ from tests.soak.hostile.wire import Ended, Line, Silence
 _HELLO: Final = bytes.fromhex("160301020001 0001fc0303")
 """How a TLS handshake begins; the rest of it is awaited."""
 _COLLECTION: Final = config_maps(THEIRS)
+_OPEN_SECONDS: Final = 5.0
+_DRIP_SECONDS: Final = 0.25
 _VERBS: Final = (f"POST {_COLLECTION}", f"GET {_COLLECTION}", f"DELETE {_COLLECTION}/a")
 _COUNT: Final = Knob(600, 1, 1500)
 
@@ -24,54 +27,58 @@ async def _silent(assault: Assault, said: bytes) -> None:
         silence = Silence(assault.identity, said)
         assault.kept.append(silence)
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(_OPEN_SECONDS):
                 await silence.open()
             assault.answers["connected"] += 1
         except (Ended, TimeoutError):
             assault.answers["no connection"] += 1
 
     await assault.open_many(assault.number("connections"), one)
-    await assault.until_over()
 
 
-async def _silent_tcp(assault: Assault) -> None:
+async def _open_tcp(assault: Assault) -> None:
     await _silent(assault, b"")
 
 
-async def _half_handshakes(assault: Assault) -> None:
+async def _open_half(assault: Assault) -> None:
     await _silent(assault, _HELLO)
 
 
-async def _on_lines(assault: Assault, first: bytes, again: bytes = b"") -> None:
-    """Opens connections, says one thing on each, and then now and then another."""
-
+async def _open_tls(assault: Assault) -> None:
     async def one() -> None:
-        line = await assault.open()
-        if line is not None:
-            assault.answers["connected"] += 1
-            line.send(first)
+        try:
+            async with asyncio.timeout(_OPEN_SECONDS):
+                if await assault.open() is not None:
+                    assault.answers["connected"] += 1
+        except TimeoutError:
+            assault.answers["no connection"] += 1
 
     await assault.open_many(assault.number("connections"), one)
+
+
+async def _say(assault: Assault, first: bytes, again: bytes = b"") -> None:
+    """One thing on each open connection, and then now and then another."""
+    lines = [each for each in assault.kept if isinstance(each, Line)]
+    for line in lines:
+        line.send(first)
     while again and time.monotonic() < assault.deadline:
-        for each in assault.kept:
-            if isinstance(each, Line):
-                each.send(again)
-        await asyncio.sleep(0.25)
+        await asyncio.sleep(_DRIP_SECONDS)
+        for line in lines:
+            line.send(again)
     await assault.until_over()
-    closed = sum(1 for each in assault.kept if isinstance(each, Line) and each.is_closed)
-    assault.answers["closed by the server"] += closed
+    assault.answers["closed by the server"] += sum(1 for line in lines if line.is_closed)
 
 
-async def _silent_tls(assault: Assault) -> None:
-    await _on_lines(assault, b"")
+async def _nothing(assault: Assault) -> None:
+    await _say(assault, b"")
 
 
 async def _slow_heads(assault: Assault) -> None:
-    await _on_lines(assault, assault.identity.head("GET", "/version"), b"a: b\r\n")
+    await _say(assault, assault.identity.head("GET", "/version"), b"a: b\r\n")
 
 
 async def _idle(assault: Assault) -> None:
-    await _on_lines(assault, assault.identity.request("GET", "/version"))
+    await _say(assault, assault.identity.request("GET", "/version"))
 
 
 async def _unfinished(assault: Assault) -> None:
@@ -79,7 +86,7 @@ async def _unfinished(assault: Assault) -> None:
     method, path = assault.word("verb").split(" ")
     size = f"Content-Length: {assault.number('size')}"
     head = assault.identity.head(method, path, f"Content-Type: {JSON}", size)
-    await _on_lines(assault, head + b'\r\n{"apiVersion":', b" " if assault.number("drip") else b"")
+    await _say(assault, head + b'\r\n{"apiVersion":', b" " if assault.number("drip") else b"")
 
 
 async def _dribble(assault: Assault) -> None:
@@ -123,16 +130,10 @@ async def _handshakes(assault: Assault) -> None:
 async def _unread(assault: Assault) -> None:
     """Large answers are asked for and never read."""
     request = assault.identity.request("GET", assault.word("path"))
-
-    async def one() -> None:
-        line = await assault.open()
-        if line is not None:
+    for line in assault.kept:
+        if isinstance(line, Line):
             line.stop_reading()
-            for _ in range(assault.number("ahead")):
-                line.send(request)
-            assault.answers["asked"] += 1
-
-    await assault.open_many(assault.number("connections"), one)
+            line.send(request * assault.number("ahead"))
     await assault.until_over()
 
 
@@ -166,18 +167,18 @@ def _numbered(name: str, text: str, number: int) -> bytes:
     return orjson.dumps(config_map(name, data={"number": str(number), "text": text}))
 
 
-def _narrow(name: str, work_name: str) -> Attack:
-    who = Who.STRANGER
-    work = {"tcp": _silent_tcp, "hello": _half_handshakes, "tls": _silent_tls, "slow": _slow_heads, "idle": _idle}
-    return Attack(name, who, work[work_name], {"connections": _COUNT}, needs_few_descriptors=True)
+def _narrow(
+    name: str, opened: Callable[[Assault], Awaitable[None]], work: Callable[[Assault], Awaitable[None]] = _nothing
+) -> Attack:
+    return Attack(name, Who.STRANGER, work, {"connections": _COUNT}, opened, needs_few_descriptors=True)
 
 
 ATTACKS: Final = (
-    _narrow("silent connections", "tcp"),
-    _narrow("half handshakes", "hello"),
-    _narrow("silent TLS connections", "tls"),
-    _narrow("slow heads", "slow"),
-    _narrow("idle connections", "idle"),
+    _narrow("silent connections", _open_tcp),
+    _narrow("half handshakes", _open_half),
+    _narrow("silent TLS connections", _open_tls),
+    _narrow("slow heads", _open_tls, _slow_heads),
+    _narrow("idle connections", _open_tls, _idle),
     Attack("handshakes", Who.STRANGER, _handshakes, numbers(8)),
     Attack(
         "unfinished bodies",
@@ -189,6 +190,7 @@ ATTACKS: Final = (
             "drip": Knob(1, 0, 1),
             "verb": Knob(_VERBS[0], words=_VERBS),
         },
+        _open_tls,
     ),
     Attack("dribbled bodies", Who.USER, _dribble, {"size": Knob(20_000, 100, 200_000), "at_once": Knob(4, 1, 32)}),
     Attack(
@@ -200,6 +202,7 @@ ATTACKS: Final = (
             "ahead": Knob(3, 1, 50),
             "path": Knob(_COLLECTION, words=(_COLLECTION, "/openapi/v2", f"{_COLLECTION}?watch=1")),
         },
+        _open_tls,
     ),
     Attack(
         "1,000 watchers that do not read",
