@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Final, TypeAlias
+
+from steelyard.kube import remembering
 
 Rule: TypeAlias = Callable[[str], tuple[str, ...]]
 
@@ -96,7 +97,7 @@ def path_segment_prefix(text: str) -> tuple[str, ...]:
     return tuple(f"may not contain '{char}'" for char in "/%" if char in text)
 
 
-@lru_cache(maxsize=8192)
+@remembering.briefly(8192)
 def qualified_name(text: str) -> tuple[str, ...]:
     """A label key: an optional DNS subdomain and a slash, then a name."""
     parts = text.split("/")
@@ -120,7 +121,7 @@ def qualified_name(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=8192)
+@remembering.briefly(8192)
 def label_value(text: str) -> tuple[str, ...]:
     found = [_too_long(63)] if len(text) > 63 else []
     if text and not _is_key(text):

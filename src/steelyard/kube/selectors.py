@@ -6,13 +6,12 @@ Text that does not parse raises `errors.BadRequest`. A selector that matches eve
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import Literal
 
 from steelyard.frozen import frozen
-from steelyard.kube import errors, names, objects
+from steelyard.kube import errors, names, objects, remembering
 from steelyard.kube.objects import Object
 
 Operator = Literal["=", "!=", "in", "notin", "exists", "!", ">", "<"]
@@ -83,7 +82,7 @@ EVERYTHING = LabelSelector()
 NOTHING = LabelSelector(matches_nothing=True)
 
 
-@functools.lru_cache(maxsize=1024)
+@remembering.briefly(1024, 1024)
 def parse_labels(text: str) -> LabelSelector:
     """
     >>> parse_labels("app=web,tier in (a, b),!old").matches({"app": "web", "tier": "a"})
@@ -122,7 +121,7 @@ def from_object(selector: Object | None) -> LabelSelector:
     return LabelSelector(tuple(requirements))
 
 
-@functools.lru_cache(maxsize=1024)
+@remembering.briefly(1024, 1024)
 def parse_fields(text: str) -> FieldSelector:
     r"""`metadata.name=a,status.phase!=Running`; `\\`, `\,` and `\=` in a value stand for the character itself."""
     requirements: list[FieldRequirement] = []

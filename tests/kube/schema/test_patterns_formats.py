@@ -1,5 +1,9 @@
+import random
+import time
+
 import pytest
 
+from steelyard.kube import effort
 from steelyard.kube.schema import formats, patterns
 
 MATCHES: list[tuple[str, str, str, bool]] = [
@@ -26,20 +30,86 @@ MATCHES: list[tuple[str, str, str, bool]] = [
     ("hexadecimal code point", r"^\x{41}\x42$", "AB", True),
     ("scoped flags", "^(?i:a)b$", "Ab", True),
     ("no match without anchors needed", "b", "abc", True),
+    ("a script", r"^\p{Greek}+$", "αβγ", True),
+    ("swapped greed", "(?U)^a+$", "aaa", True),
+    ("case folds beyond ASCII", "(?i)^\u017f$", "S", True),
 ]
 
 
 @pytest.mark.parametrize("pattern,text,expected", [case[1:] for case in MATCHES], ids=[case[0] for case in MATCHES])
 def test_patterns_mean_what_they_mean_in_go(pattern: str, text: str, expected: bool) -> None:
-    assert (patterns.compiled(pattern).search(text) is not None) is expected
+    assert patterns.compiled(pattern).matches(text) is expected
 
 
-@pytest.mark.parametrize(
-    "pattern", ["(?=a)", "(?!a)", "(?<=a)b", r"(a)\1", "a**", "(", "a)", "[a", r"\p{Nowhere}", "a{1001}", "a\\"]
-)
-def test_what_go_refuses_is_refused(pattern: str) -> None:
-    with pytest.raises(patterns.BadPattern):
+REFUSED: list[tuple[str, str]] = [
+    ("(?=a)", "invalid or unsupported Perl syntax: `(?=`"),
+    ("(?!a)", "invalid or unsupported Perl syntax: `(?!`"),
+    (r"(a)\1", r"invalid escape sequence: `\1`"),
+    (r"\C", r"invalid escape sequence: `\C`"),
+    (r"\Z", r"invalid escape sequence: `\Z`"),
+    ("a**", "invalid nested repetition operator: `**`"),
+    ("*a", "missing argument to repetition operator: `*`"),
+    ("(a", "missing closing ): `(a`"),
+    ("a)", "unexpected ): `a)`"),
+    ("x[a", "missing closing ]: `[a`"),
+    ("[z-a]", "invalid character class range: `z-a`"),
+    (r"\p{Nowhere}", r"invalid character class range: `\p{Nowhere}`"),
+    ("[[:foo:]]", "invalid character class range: `[:foo:]`"),
+    ("a{1001}", "invalid repeat count: `{1001}`"),
+    ("(a{500}){500}", "invalid repeat count: `{500}`"),
+    ("(?P<n-x>a)", "invalid named capture: `(?P<n-x>`"),
+    ("a\\", "trailing backslash at end of expression: ``"),
+    ("a" * 70_000, "expression too large"),
+    ("[a-z]{1000}" * 500, "expression too large"),
+]
+
+
+@pytest.mark.parametrize("pattern,problem", REFUSED, ids=[case[0][:20] for case in REFUSED])
+def test_what_go_refuses_is_refused_in_its_words(pattern: str, problem: str) -> None:
+    with pytest.raises(patterns.BadPattern) as refused:
         patterns.compiled(pattern)
+    assert str(refused.value) == f"error parsing regexp: {problem}"
+
+
+FOUND: list[tuple[str, str, list[str]]] = [
+    ("a*", "baaac", ["", "aaa", ""]),
+    ("", "äb", ["", "", ""]),
+    ("ä|b", "xäbä", ["ä", "b", "ä"]),
+    (r"\b", "ab cd", ["", "", "", ""]),
+]
+
+
+@pytest.mark.parametrize("pattern,text,expected", FOUND)
+def test_all_matches_are_those_that_go_finds(pattern: str, text: str, expected: list[str]) -> None:
+    assert patterns.compiled(pattern).find_all(text) == expected
+    assert patterns.compiled(pattern).find_all(text, 1) == expected[:1]
+    assert patterns.compiled(pattern).find(text) == expected[0]
+
+
+@pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)*$", "^(a?){30}a{30}$", "(.*)*x", "^(([a-z])+.)+[A-Z]([a-z])+$"])
+def test_no_pattern_takes_more_than_its_size_times_the_text(pattern: str) -> None:
+    before = time.thread_time()
+    patterns.compiled(pattern).matches("a" * 10_000 + "!")
+    assert time.thread_time() - before < 1
+
+
+def test_a_text_is_refused_that_is_too_long_for_its_pattern() -> None:
+    with pytest.raises(patterns.TooLong):
+        patterns.compiled("(a?b?){1000}c").matches("ab" * 10_000)
+
+
+def test_many_matches_are_stopped_when_they_have_taken_too_long() -> None:
+    slow = patterns.compiled("(a|b)*a(a|b){200}c")
+    text = "".join(random.Random(1).choice("ab") for _ in range(5_000))
+    with pytest.raises(effort.Exhausted), effort.LIMITED:
+        any(slow.matches(text) for _ in range(1_000))
+
+
+def test_patterns_are_kept_by_their_bytes() -> None:
+    for number in range(2_000):
+        patterns.compiled(f"^{number}$")
+    assert patterns.KEPT.bytes <= 64 * 1024 * 1024
+    assert patterns.compiled("^1999$") is patterns.compiled("^1999$")
 
 
 FORMATS: list[tuple[str, str, bool]] = [

@@ -353,3 +353,25 @@ async def test_rules_that_nobody_aggregated_stay_until_something_is(bench: Bench
     await eventually(has_gathered)
     await bench.delete(CLUSTER_ROLES, "part", namespace="")
     await eventually(has_none)
+
+
+async def test_names_that_no_rule_names_are_not_remembered(bench: Bench) -> None:
+    await grant(bench, rule("get", "pods", names=("mine", "")), rule("get", "secrets"), namespace="default")
+    policy = bench.api.access.rbac.policy
+    for number in range(500):
+        assert may(bench, "get", "secrets", name=f"{'x' * 100_000}{number}")
+        assert not may(bench, "get", "pods", name=f"{'x' * 100_000}{number}")
+        assert not may(bench, "get", "secrets", namespace=f"{'y' * 100_000}{number}")
+        assert not may(bench, "get", f"{'z' * 100_000}{number}")
+    assert may(bench, "get", "pods", name="mine")
+    assert policy.remembered < 1_000_000
+
+
+async def test_a_rule_that_names_something_counts_from_when_it_is_there_until_it_is_gone(bench: Bench) -> None:
+    assert not may(bench, "get", "pods", name="mine")
+    await grant(bench, rule("get", "pods", names=("mine",)))
+    assert may(bench, "get", "pods", name="mine")
+    assert not may(bench, "get", "pods", name="yours")
+    assert not may(bench, "get", "pods")
+    await bench.delete(CLUSTER_ROLES, "granted", namespace="")
+    assert not may(bench, "get", "pods", name="mine")

@@ -5,23 +5,26 @@ canonical("1000m") == "1"    canonical("0.5") == "500m"    canonical("2048Mi") =
 
 from __future__ import annotations
 
-import functools
 import re
 from fractions import Fraction
 from typing import Final
 
-_SHAPE: Final = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)([A-Za-z]*|[eE][+-]?\d+)", re.ASCII)
+from steelyard.kube import remembering
+
+_SHAPE: Final = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)([A-Za-z]*|[eE][+-]?\d+)", re.ASCII)
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _SUFFIX_OF: Final = {power: suffix for suffix, power in _DECIMAL.items()}
 _LARGEST_POWER: Final = 18
 _SMALLEST_POWER: Final = -9
+_MOST_DIGITS: Final = 400
+"""Of a quantity as it is written, and zeros that an exponent may add: nobody has so much of anything."""
 
 
-@functools.lru_cache(maxsize=4096)
+@remembering.briefly(4096, 64)
 def canonical(value: str | int | float) -> str:
     """What is no quantity is given back as it is."""
-    match = _SHAPE.fullmatch(str(value).strip())
+    match = _match(value)
     if match is None:
         return str(value)
     sign, number, suffix = match.groups()
@@ -35,10 +38,10 @@ def canonical(value: str | int | float) -> str:
     return str(value)
 
 
-@functools.lru_cache(maxsize=4096)
+@remembering.briefly(4096, 64)
 def amount(value: str | int | float) -> Fraction:
     """How much a quantity is; 0 for what is none."""
-    match = _SHAPE.fullmatch(str(value).strip())
+    match = _match(value)
     if match is None:
         return Fraction(0)
     sign, number, suffix = match.groups()
@@ -47,7 +50,14 @@ def amount(value: str | int | float) -> Fraction:
         return digits * 1024 ** _BINARY.index(suffix)
     if suffix in _DECIMAL:
         return digits * Fraction(10) ** _DECIMAL[suffix]
-    return digits * Fraction(10) ** int(suffix[1:]) if suffix[1:].lstrip("+-").isdigit() else Fraction(0)
+    if not suffix[1:].lstrip("+-").isdigit():
+        return Fraction(0)
+    return digits * Fraction(10) ** max(-_MOST_DIGITS, min(int(suffix[1:]), _MOST_DIGITS))
+
+
+def _match(value: str | int | float) -> re.Match[str] | None:
+    text = str(value).strip()
+    return _SHAPE.fullmatch(text) if len(text) <= _MOST_DIGITS else None
 
 
 def _binary(amount: Fraction) -> str:

@@ -19,7 +19,7 @@ Read: TypeAlias = Callable[[bytes, int, int], Any]
 
 JSON_SCHEMA: Final = "apiextensions/v1.JSONSchemaProps"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_QUANTITY: Final = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
+_QUANTITY: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
 
 
 def not_length_delimited(data: bytes, start: int, end: int) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias, cast
 
+from steelyard.kube import effort
 from steelyard.kube.cel import values
 from steelyard.kube.cel.problems import CostExceeded, EvaluationError
 
@@ -16,7 +17,9 @@ Run: TypeAlias = Callable[[Frame], Any]
 Steps: TypeAlias = Callable[[Frame], Iterator[None]]
 
 MOST_STEPS: Final = 250_000
-"""About a tenth of a second; upstream allows a million units of cost, of which a step takes four or more."""
+"""Upstream allows a million units of cost, of which a step takes four or more."""
+_EFFORT: Final = 500
+"""Of one step, pessimistically: it may compare texts of a megabyte, and then the clock decides."""
 
 
 def true(value: Any) -> bool:
@@ -34,15 +37,24 @@ def mapping(value: Any) -> dict[str, Any]:
 def iterated(value: Any, frame: Frame) -> Any:
     if value.__class__ not in (list, dict):
         raise values.no_overload()
-    frame[0] -= len(value)
-    if frame[0] < 0:
-        raise CostExceeded("operation cancelled: actual cost limit exceeded")
+    take_steps(frame, len(value))
     return value
+
+
+def take_steps(frame: Frame, steps: int) -> None:
+    frame[0] -= steps
+    if frame[0] < 0:
+        raise exceeded()
+
+
+def exceeded() -> CostExceeded:
+    return CostExceeded("operation cancelled: actual cost limit exceeded")
 
 
 def single(over: Run, place: int) -> Steps:
     def steps(frame: Frame) -> Iterator[None]:
         for item in iterated(over(frame), frame):
+            effort.spend(_EFFORT)
             frame[place] = item
             yield
 
@@ -52,6 +64,7 @@ def single(over: Run, place: int) -> Steps:
 def pairs(over: Run, place: int) -> Steps:
     def steps(frame: Frame) -> Iterator[None]:
         for first, second in pairs_of(iterated(over(frame), frame)):
+            effort.spend(_EFFORT)
             frame[place], frame[place + 1] = first, second
             yield
 
@@ -69,6 +82,7 @@ def quantified(over: Run, place: int, has_pairs: bool, condition: Run, *, by: bo
         failure: EvaluationError | None = None
         items = iterated(over(frame), frame)
         for item in pairs_of(items) if has_pairs else items:
+            effort.spend(_EFFORT)
             if has_pairs:
                 frame[place], frame[place + 1] = item
             else:
@@ -93,6 +107,7 @@ def only_one(over: Run, place: int, has_pairs: bool, condition: Run) -> Run:
         count = 0
         items = iterated(over(frame), frame)
         for item in pairs_of(items) if has_pairs else items:
+            effort.spend(_EFFORT)
             if has_pairs:
                 frame[place], frame[place + 1] = item
             else:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from steelyard.kube import effort
 from steelyard.kube.cel import checker, evaluator, loops, parser, values
 from steelyard.kube.cel.problems import CompileError, EvaluationError, Problem
 from steelyard.kube.cel.types import Type
 
 
 class Program:
-    """Call it with the values of the variables, in the order they were declared in. Raises EvaluationError."""
+    """Call it with the values of the variables, in the order they were declared in.
+
+    Raises EvaluationError, and CostExceeded where it takes too long or makes too much, by itself or with what was
+    evaluated before it for the same object.
+    """
 
     __slots__ = ("_rest", "_run", "type", "variables_used")
 
@@ -23,7 +28,10 @@ class Program:
 
     def __call__(self, *arguments: Any) -> Any:
         try:
-            return self._run([loops.MOST_STEPS, *arguments, *self._rest])
+            with effort.LIMITED:
+                return self._run([loops.MOST_STEPS, *arguments, *self._rest])
+        except effort.Exhausted:
+            raise loops.exceeded() from None
         except RecursionError:
             raise EvaluationError("expression is nested too deeply") from None
         except (TypeError, AttributeError, ValueError, LookupError, ArithmeticError):

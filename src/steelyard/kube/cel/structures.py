@@ -8,11 +8,14 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from steelyard.kube import effort
 from steelyard.kube.cel import values
 from steelyard.kube.cel.types import Type
 
+_EFFORT: Final = 20
+"""Of comparing two entries."""
 Equal: TypeAlias = Callable[[Any, Any], bool]
 
 
@@ -95,9 +98,17 @@ def _of_lists(inner: Equal) -> Equal:
 
 def _of_sets(inner: Equal) -> Equal:
     def equal(left: list[Any], right: list[Any]) -> bool:
-        return len(left) == len(right) and all(any(inner(one, other) for other in right) for one in left)
+        return len(left) == len(right) and all(_is_in(one, right, inner) for one in left)
 
     return equal
+
+
+def _is_in(item: Any, items: list[Any], equal: Equal) -> bool:
+    if item.__class__ is str:
+        effort.spend(len(items))
+        return item in items
+    effort.spend(len(items) * _EFFORT)
+    return any(equal(item, each) for each in items)
 
 
 def _of_keyed_lists(inner: Equal, keys: tuple[str, ...]) -> Equal:
@@ -120,7 +131,7 @@ def addition(type_: Type) -> Callable[[list[Any], list[Any]], list[Any]]:
         equal = equality(type_.parameters[0])
         return lambda left, right: [
             *left,
-            *(item for item in right if not any(equal(item, known) for known in left)),
+            *(item for item in right if not _is_in(item, left, equal)),
         ]
     keys = type_.list_keys
 

@@ -12,8 +12,11 @@ from dataclasses import field
 from typing import Any, Final, cast
 
 from steelyard.frozen import frozen
+from steelyard.kube import effort
 from steelyard.kube.cel.problems import EvaluationError
 
+_EFFORT: Final = 20
+"""Of comparing two entries."""
 MAX_INT: Final = (1 << 63) - 1
 MIN_INT: Final = -(1 << 63)
 MAX_UINT: Final = (1 << 64) - 1
@@ -107,8 +110,10 @@ def equal(left: Any, right: Any) -> bool:
     if kind is not other:
         return kind in _NUMBERS and other in _NUMBERS and left == right
     if kind is list:
+        effort.spend(len(left) * _EFFORT)
         return len(left) == len(right) and all(map(equal, left, right))
     if kind is dict:
+        effort.spend(len(left) * _EFFORT)
         mapping = cast("dict[Any, Any]", right)
         return len(left) == len(mapping) and all(
             key in mapping and equal(value, mapping[key]) for key, value in cast("dict[Any, Any]", left).items()

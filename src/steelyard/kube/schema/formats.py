@@ -17,6 +17,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 Check = Callable[[str], bool]
+_LONGEST: Final = 8 * 1024
+"""Characters of an address: nothing that is read one by one may be as long as a body."""
+_NOT_IN_URI: Final = re.compile("[\x00-\x20\x7f]")
 
 
 def checker(format_: str) -> Check | None:
@@ -43,8 +46,9 @@ _is_hostname_shape: Final = _pattern(
 
 def _is_hostname(text: str) -> bool:
     return (
-        _is_hostname_shape(text)
+        len(text) <= 255
         and len(text.encode()) <= 255
+        and _is_hostname_shape(text)
         and all(len(part.encode()) <= 63 for part in text.split("."))
     )
 
@@ -102,7 +106,7 @@ def is_datetime(text: str) -> bool:
 
 _GO_DURATION: Final = re.compile(r"[-+]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
 _LOOSE_DURATION: Final = re.compile(
-    r"\d+\s*(ns|nano\w*|us|µs|micro\w*|ms|milli\w*|s|sec\w*|m|min\w*|h|hr|hour\w*|d|day\w*|w|wk|week\w*)(?![A-Za-zµ])",
+    r"(?<!\d)\d+\s*(ns|nano\w*|us|µs|micro\w*|ms|milli\w*|s|sec\w*|m|min\w*|h|hr|hour\w*|d|day\w*|w|wk|week\w*)(?![A-Za-zµ])",
     re.IGNORECASE,
 )
 
@@ -113,7 +117,7 @@ def is_duration(text: str) -> bool:
 
 def _is_uri(text: str) -> bool:
     """What Go's ParseRequestURI takes: an absolute URI or an absolute path."""
-    if any(ord(char) < 0x20 or char in (" ", "\x7f") for char in text):
+    if len(text) > _LONGEST or _NOT_IN_URI.search(text):
         return False
     try:
         parts = urlsplit(text)
@@ -124,6 +128,8 @@ def _is_uri(text: str) -> bool:
 
 
 def _is_email(text: str) -> bool:
+    if len(text) > _LONGEST:
+        return False
     name, address = parseaddr(text)
     local, at, domain = (address or "").rpartition("@")
     return bool(at and local and domain and " " not in local + domain) and (not name or "<" in text)

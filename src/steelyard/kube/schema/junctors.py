@@ -6,23 +6,32 @@ that count. These complaints concern no single field, so upstream leaves their p
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias, cast
 
-from steelyard.kube import fields
+from steelyard.kube import effort, fields
 from steelyard.kube.errors import Cause
 from steelyard.kube.schema.model import Schema
 
-Findings: TypeAlias = list[tuple[str, Cause]]
-"""Each complaint with the path of the value it is about; a missing field's is the object's that lacks it."""
+
+class Findings(list[tuple[str, Cause]]):
+    """Each complaint with the path of the value it is about; a missing field's is the object's that lacks it."""
+
+    def append(self, found: tuple[str, Cause], /) -> None:
+        effort.spend(_STEPS_PER_FINDING)
+        super().append(found)
+
+
 Check: TypeAlias = Callable[[Any, str, Findings], None]
+_STEPS_PER_NODE: Final = 30
+_STEPS_PER_FINDING: Final = 500
 
 
 def compile_junctors(schema: Schema, checker: Callable[[Schema], Check]) -> Check | None:
-    any_of = [(branch, checker(branch)) for branch in schema.any_of]
-    one_of = [(branch, checker(branch)) for branch in schema.one_of]
-    all_of = [checker(branch) for branch in schema.all_of]
-    negated = checker(schema.negated) if schema.negated is not None else None
+    any_of = [(branch, _counted(branch, checker(branch))) for branch in schema.any_of]
+    one_of = [(branch, _counted(branch, checker(branch))) for branch in schema.one_of]
+    all_of = [_counted(branch, checker(branch)) for branch in schema.all_of]
+    negated = _counted(schema.negated, checker(schema.negated)) if schema.negated is not None else None
     if not (any_of or one_of or all_of or negated):
         return None
     if schema.int_or_string and _is_int_or_string(schema.any_of) and not (one_of or all_of or negated):
@@ -38,6 +47,43 @@ def compile_junctors(schema: Schema, checker: Callable[[Schema], Check]) -> Chec
     if negated is not None:
         steps.append(_not(negated))
     return steps[0] if len(steps) == 1 else _sequence(steps)
+
+
+def _counted(schema: Schema, check: Check) -> Check:
+    """The check of a branch. A value is held against each once, and so against many where branches have branches."""
+    steps = _STEPS_PER_NODE * _nodes(schema)
+    goes_through_entries = _has_entries(schema)
+
+    def counted(value: Any, path: str, found: Findings) -> None:
+        effort.spend(steps * (1 + _entries(value)) if goes_through_entries else steps)
+        check(value, path, found)
+
+    return counted
+
+
+def _nodes(schema: Schema) -> int:
+    return 1 + sum(map(_nodes, _children(schema)))
+
+
+def _has_entries(schema: Schema) -> bool:
+    has_own = schema.items is not None or schema.additional is not None or schema.reference is not None
+    return has_own or any(map(_has_entries, _children(schema)))
+
+
+def _children(schema: Schema) -> Iterator[Schema]:
+    if schema.reference is None:
+        yield from (*schema.all_of, *schema.any_of, *schema.one_of, *schema.properties.values())
+        yield from (each for each in (schema.negated, schema.items, schema.additional) if each is not None)
+
+
+def _entries(value: Any) -> int:
+    """How many values there are in the lists and maps of a value."""
+    if isinstance(value, dict):
+        value = list(cast("dict[str, Any]", value).values())
+    if not isinstance(value, list):
+        return 0
+    entries = cast("list[Any]", value)
+    return len(entries) + sum(_entries(each) for each in entries if isinstance(each, dict | list))
 
 
 def _is_int_or_string(branches: tuple[Schema, ...]) -> bool:
@@ -68,7 +114,7 @@ def _any_of(branches: list[tuple[Schema, Check]]) -> Check:
     def check(value: Any, path: str, found: Findings) -> None:
         failures: list[Findings] = []
         for _, branch in branches:
-            inner: Findings = []
+            inner = Findings()
             branch(value, path, inner)
             if not inner:
                 return
@@ -84,7 +130,7 @@ def _one_of(branches: list[tuple[Schema, Check]]) -> Check:
         failures: list[Findings] = []
         valid = 0
         for _, branch in branches:
-            inner: Findings = []
+            inner = Findings()
             branch(value, path, inner)
             valid += not inner
             failures.append(inner)
@@ -103,7 +149,7 @@ def _all_of(branches: list[Check]) -> Check:
     def check(value: Any, path: str, found: Findings) -> None:
         valid = 0
         for branch in branches:
-            inner: Findings = []
+            inner = Findings()
             branch(value, path, inner)
             valid += not inner
             found.extend(inner)
@@ -116,7 +162,7 @@ def _all_of(branches: list[Check]) -> Check:
 
 def _not(branch: Check) -> Check:
     def check(value: Any, path: str, found: Findings) -> None:
-        inner: Findings = []
+        inner = Findings()
         branch(value, path, inner)
         if not inner:
             found.append((path, _complaint(f"{fields.quote(path)} must not validate the schema (not)")))

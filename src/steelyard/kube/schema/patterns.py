@@ -1,255 +1,150 @@
-r"""Regular expressions of CRDs: written in Go's RE2 syntax, matched with Python's `re`.
+r"""Regular expressions that users write, in CRDs and in CEL: Go's language, on RE2, in time that grows with the text.
 
-Both languages share most of their syntax; `translate` rewrites what differs, so that a pattern accepts the same
-strings: `$` means the very end (Python also allows a newline after it), flags may stand anywhere, `\z`, `\pL`,
-`[[:alpha:]]` and `\Q..\E` exist, `{,3}` is literal text. What RE2 refuses (look-around, back-references) is an error.
+RE2 reads what Go's `regexp` reads, and means the same; what it refuses is worded as Go words it. What is left to do
+here is to bound it: the size of a pattern, the memory of all that are ready to be used, and the product of a pattern's
+size and a text's length, which is what a match may take at worst (`docs/decisions/0011-re2.md`).
 """
 
 from __future__ import annotations
 
 import re
-import sys
-import unicodedata
-from functools import lru_cache
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, cast
 
-_POSIX: Final = {
-    "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": r"\x00-\x7f", "blank": r"\t ", "cntrl": r"\x00-\x1f\x7f",
-    "digit": "0-9", "graph": "!-~", "lower": "a-z", "print": " -~", "punct": r"!-/:-@\[-`{-~", "space": r"\t\n\v\f\r ",
-    "upper": "A-Z", "word": "0-9A-Za-z_", "xdigit": "0-9A-Fa-f",
-}  # fmt: skip
-_SPACE: Final = r"\t\n\f\r "
-_REPEAT: Final = re.compile(r"\{(\d+)(?:,(\d*))?\}")
-_GROUP: Final = re.compile(r"\(\?(?:P?<(?P<name>\w+)>|(?P<flags>[imsU]*(?:-[imsU]+)?)(?P<end>[:)]))")
-_MAX_REPEAT: Final = 1000
+import re2  # pyright: ignore[reportMissingTypeStubs]
+
+from steelyard.kube import effort
+from steelyard.kube.remembering import Kept
+
+LONGEST: Final = 64 * 1024
+"""Characters of a pattern."""
+_SIZES: Final = (128 * 1024, 1024 * 1024)
+"""Bytes that a pattern may use, its automata included: the larger amount is for those that need it."""
+_MOST_STEPS: Final = 4_000_000
+"""Of one match: instructions of the pattern times bytes of the text. About 50 milliseconds at the very worst."""
+_STEPS_TO_COMPILE: Final = 100
+"""For each instruction."""
+_TOO_LARGE: Final = "expression too large"
+_WORDS: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "unexpected )": "unexpected )",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+    "invalid escape sequence": "invalid escape sequence",
+    "invalid character class range": "invalid character class range",
+    "invalid repetition size": "invalid repeat count",
+}
+"""What RE2 says, and what Go says of the same."""
+_ESCAPE: Final = re.compile(r"\\(?:Q.*?(?:\\E|\Z)|(.)|\Z)", re.DOTALL)
+_NOWHERE: Final = (-1, -1)
+_Match = Callable[[Any, bytes, int, int], list[tuple[int, int]]]
+_Regexp: Final[Any] = cast(Any, re2)._re2.RE2
+"""What the library's own classes wrap: a match without an object for each of its groups."""
+_ANYWHERE: Final[Any] = _Regexp.Anchor.UNANCHORED
 
 
 class BadPattern(ValueError):
-    """The pattern is not valid RE2."""
+    """The pattern is no regular expression of Go's, or too large."""
 
 
-@lru_cache(maxsize=4096)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern ready for `search`. Raises BadPattern."""
-    try:
-        return re.compile(translate(pattern), re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise BadPattern(f"error parsing regexp: {error}") from error
+class TooLong(effort.Exhausted):
+    """The text is too long for this pattern: nobody can be made to wait for the answer."""
 
 
-def translate(pattern: str) -> str:
-    return _Translator(pattern).run()
+class Pattern:
+    """Ready to be matched. Raises TooLong and, when the whole validation has taken too long, effort.Exhausted."""
 
+    __slots__ = ("_match", "_size")
 
-class _Translator:
-    """One pass over the pattern. `_open` counts, per group, the scoped flag groups that must close with it."""
+    def __init__(self, match: _Match, size: int) -> None:
+        self._match = match
+        self._size = size
 
-    def __init__(self, pattern: str) -> None:
-        self._text = pattern
-        self._at = 0
-        self._out: list[str] = []
-        self._open = [0]
-        self._multiline = [False]
+    def matches(self, text: str) -> bool:
+        return self._span(_encoded(text), 0) != _NOWHERE
 
-    def run(self) -> str:
-        while self._at < len(self._text):
-            self._step(self._text[self._at])
-        if len(self._open) > 1:
-            raise BadPattern(f"error parsing regexp: missing closing ): `{self._text}`")
-        self._out.append(")" * self._open[0])
-        return "".join(self._out)
+    def find(self, text: str) -> str:
+        """The first part that matches, or nothing."""
+        data = _encoded(text)
+        start, end = self._span(data, 0)
+        return data[start:end].decode() if end > 0 else ""
 
-    def _step(self, char: str) -> None:
-        if char == "\\":
-            self._escape()
-        elif char == "[":
-            self._char_class()
-        elif char == "(":
-            self._group()
-        elif char == ")":
-            if len(self._open) == 1:
-                raise BadPattern(f"error parsing regexp: unexpected ): `{self._text}`")
-            self._out.append(")" * (self._open.pop() + 1))
-            self._multiline.pop()
-            self._at += 1
-        elif char == "|" and self._open[-1]:
-            # A flag set inside one branch holds for the following ones as well.
-            self._emit("|")
-        elif char == "$":
-            self._emit("$" if self._multiline[-1] else r"\Z")
-        elif char == "{":
-            self._braces()
-        elif char in "*+?" and self._text[self._at + 1 : self._at + 2] in ("*", "+"):
-            raise BadPattern(f"error parsing regexp: invalid nested repetition operator: `{self._text}`")
-        else:
-            self._emit(char)
-
-    def _emit(self, text: str, consumed: int = 1) -> None:
-        self._out.append(text)
-        self._at += consumed
-
-    def _braces(self) -> None:
-        match = _REPEAT.match(self._text, self._at)
-        if match is None:
-            self._emit(r"\{")
-            return
-        if any(int(bound) > _MAX_REPEAT for bound in match.groups() if bound):
-            raise BadPattern(f"error parsing regexp: invalid repeat count: `{match.group()}`")
-        self._emit(match.group(), len(match.group()))
-
-    def _group(self) -> None:
-        if not self._text.startswith("(?", self._at):
-            self._open.append(0)
-            self._multiline.append(self._multiline[-1])
-            self._emit("(")
-            return
-        match = _GROUP.match(self._text, self._at)
-        if match is None or "U" in (match["flags"] or ""):
-            raise BadPattern(
-                f"error parsing regexp: invalid or unsupported Perl syntax: `{self._text[self._at :][:3]}`"
-            )
-        flags = match["flags"] or ""
-        on, _, off = flags.partition("-")
-        multiline = "m" not in off and ("m" in on or self._multiline[-1])
-        self._at += len(match.group())
-        if match["end"] == ")":
-            if flags:
-                self._out.append(f"(?{flags}:")
-                self._open[-1] += 1
-                self._multiline[-1] = multiline
-            return
-        self._open.append(0)
-        self._multiline.append(multiline)
-        self._out.append(f"(?P<{match['name']}>" if match["name"] else f"(?{flags}:")
-
-    def _escape(self) -> None:
-        rest = self._text[self._at + 1 : self._at + 2]
-        if not rest:
-            raise BadPattern("error parsing regexp: trailing backslash at end of expression")
-        if rest == "z":
-            self._emit(r"\Z", 2)
-        elif rest == "s":
-            self._emit(f"[{_SPACE}]", 2)
-        elif rest == "S":
-            self._emit(f"[^{_SPACE}]", 2)
-        elif rest in "pP":
-            members, negated = self._unicode_class()
-            self._out.append(f"[^{members}]" if negated else f"[{members}]")
-        elif rest == "Q":
-            end = self._text.find(r"\E", self._at + 2)
-            stop = end if end >= 0 else len(self._text)
-            self._out.append(re.escape(self._text[self._at + 2 : stop]))
-            self._at = stop + 2
-        elif rest in "AbBdDwW":
-            self._emit("\\" + rest, 2)
-        else:
-            self._out.append(_literal(self._escaped_char()))
-
-    def _escaped_char(self) -> str:
-        """The single character an escape stands for."""
-        text, start = self._text, self._at + 1
-        char = text[start]
-        simple = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
-        if char in simple:
-            self._at += 2
-            return simple[char]
-        if match := re.compile(r"x\{([0-9A-Fa-f]+)\}|x([0-9A-Fa-f]{2})|(0[0-7]{0,2}|[1-7][0-7]{1,2})").match(
-            text, start
-        ):
-            self._at = match.end()
-            octal = match[3]
-            return chr(int(octal, 8) if octal else int(match[1] or match[2], 16))
-        if char.isascii() and not char.isalnum():
-            self._at += 2
-            return char
-        raise BadPattern(rf"error parsing regexp: invalid escape sequence: `\{char}`")
-
-    def _unicode_class(self) -> tuple[str, bool]:
-        match = re.compile(r"\\([pP])(?:\{(\^?)(\w+)\}|(\w))").match(self._text, self._at)
-        if match is None:
-            raise BadPattern(f"error parsing regexp: invalid character class range: `{self._text[self._at :][:3]}`")
-        self._at = match.end()
-        return _category(match[3] or match[4]), (match[1] == "P") != bool(match[2])
-
-    def _char_class(self) -> None:
-        start = self._at
-        self._at += 1
-        negated = self._text.startswith("^", self._at)
-        self._at += negated
-        members: list[str] = []
-        first = True
-        while True:
-            if self._at >= len(self._text):
-                raise BadPattern(f"error parsing regexp: missing closing ]: `{self._text[start:]}`")
-            char = self._text[self._at]
-            if char == "]" and not first:
-                self._at += 1
+    def find_all(self, text: str, most: int = -1) -> list[str]:
+        """As Go does it: an empty match right behind another one is none."""
+        data = _encoded(text)
+        found: list[str] = []
+        at, last = 0, -1
+        while at <= len(data) and len(found) != most:
+            start, end = self._span(data, at)
+            if start < 0:
                 break
-            first = False
-            members.append(self._class_member(char))
-        self._out.append(f"[{'^' if negated else ''}{''.join(members)}]")
+            if end > start or end != last:
+                found.append(data[start:end].decode())
+            last = end
+            at = end if end > at else at + _width(data, at)
+        return found
 
-    def _class_member(self, char: str) -> str:
-        if char == "[" and (match := re.compile(r"\[:(\^?)(\w+):\]").match(self._text, self._at)):
-            members = _POSIX.get(match[2])
-            if members is None:
-                raise BadPattern(f"error parsing regexp: invalid character class range: `{match.group()}`")
-            self._at = match.end()
-            return _complement(members) if match[1] else members
-        if char != "\\":
-            self._at += 1
-            return "-" if char == "-" and self._is_range_dash() else _class_literal(char)
-        rest = self._text[self._at + 1 : self._at + 2]
-        if rest in "pP" and rest:
-            members, negated = self._unicode_class()
-            return _complement(members) if negated else members
-        if rest in "dDwWS" and rest:
-            self._at += 2
-            return "\\" + rest
-        if rest == "s":
-            self._at += 2
-            return _SPACE
-        if not rest:
-            raise BadPattern("error parsing regexp: trailing backslash at end of expression")
-        return _class_literal(self._escaped_char())
-
-    def _is_range_dash(self) -> bool:
-        """Whether the dash just read stands between two characters of a class."""
-        before = self._text[self._at - 2]
-        return before not in "[^" and self._text[self._at : self._at + 1] not in ("]", "")
+    def _span(self, data: bytes, start: int) -> tuple[int, int]:
+        steps = self._size * (len(data) - start)
+        if steps > _MOST_STEPS:
+            raise TooLong(len(data))
+        effort.spend(steps)
+        return self._match(_ANYWHERE, data, start, len(data))[0]
 
 
-def _literal(char: str) -> str:
-    return re.escape(char)
+KEPT: Final[Kept[str, Pattern]] = Kept(64 * 1024 * 1024)
+"""Ready to be used. Each counts with all it may use."""
 
 
-def _class_literal(char: str) -> str:
-    return "\\" + char if char in "\\]^-[&~|" else char
+def compiled(pattern: str) -> Pattern:
+    """Raises BadPattern."""
+    known = KEPT.get(pattern)
+    return known if known is not None else KEPT.put(pattern, *_compile(pattern))
 
 
-@lru_cache(maxsize=64)
-def _category(name: str) -> str:
-    r"""Members of `\p{name}` for a class in brackets. Only general categories: scripts are refused."""
-    found: list[tuple[int, int]] = []
-    for code in range(sys.maxunicode + 1):
-        if unicodedata.category(chr(code)).startswith(name):
-            if found and found[-1][1] == code - 1:
-                found[-1] = (found[-1][0], code)
-            else:
-                found.append((code, code))
-    if not found:
-        raise BadPattern(f"error parsing regexp: invalid character class range: `\\p{{{name}}}`")
-    return "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in found)
+def _compile(pattern: str) -> tuple[Pattern, int]:
+    if len(pattern) > LONGEST:
+        raise BadPattern(f"error parsing regexp: {_TOO_LARGE}")
+    data = _encoded(pattern)
+    for size in _SIZES:
+        found = _Regexp(data, _options(size))
+        if found.ok():
+            if any(each[1] == "C" for each in _ESCAPE.finditer(pattern)):
+                # A single byte, which RE2 knows and Go does not.
+                raise BadPattern("error parsing regexp: invalid escape sequence: `\\C`")
+            effort.spend(found.ProgramSize() * _STEPS_TO_COMPILE)
+            return Pattern(found.Match, found.ProgramSize()), size
+        problem = found.error().decode(errors="replace")
+        if not problem.startswith("pattern too large"):
+            raise BadPattern(f"error parsing regexp: {_in_words_of_go(problem)}")
+    raise BadPattern(f"error parsing regexp: {_TOO_LARGE}")
 
 
-@lru_cache(maxsize=64)
-def _complement(members: str) -> str:
-    outside = re.compile(f"[^{members}]")
-    found: list[tuple[int, int]] = []
-    for code in range(sys.maxunicode + 1):
-        if outside.match(chr(code)):
-            if found and found[-1][1] == code - 1:
-                found[-1] = (found[-1][0], code)
-            else:
-                found.append((code, code))
-    return "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in found)
+def _options(size: int) -> Any:
+    options = _Regexp.Options()
+    options.max_mem = size
+    options.log_errors = False
+    options.never_capture = True
+    return options
+
+
+def _in_words_of_go(problem: str) -> str:
+    if problem.startswith("trailing \\"):
+        return "trailing backslash at end of expression: ``"
+    what, _, where = problem.partition(": ")
+    return f"{_WORDS.get(what, what)}: `{where}`"
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _width(data: bytes, at: int) -> int:
+    """Bytes of the character there."""
+    end = at + 1
+    while end < len(data) and data[end] & 0xC0 == 0x80:
+        end += 1
+    return end - at

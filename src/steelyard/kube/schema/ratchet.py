@@ -6,19 +6,30 @@ anywhere in such a list makes all of it count as changed.
 
 from __future__ import annotations
 
-from typing import Any, cast
+import re
+from typing import Any, Final, cast
 
-from steelyard.kube import fields, objects
+from steelyard.kube import effort, fields, objects
 from steelyard.kube.schema.junctors import Findings
 from steelyard.kube.schema.model import Schema
+
+_MARK: Final = re.compile(r"[.\[]")
 
 
 def without_unchanged(found: Findings, schema: Schema, value: Any, old: Any) -> Findings:
     unchanged: list[str] = []
     _collect(schema, value, old, "", unchanged)
-    inside = tuple(path + mark for path in unchanged for mark in (".", "["))
     same = frozenset(unchanged)
-    return [(node, cause) for node, cause in found if node not in same and not node.startswith(inside)]
+    return Findings((node, cause) for node, cause in found if node not in same and not _is_inside(node, same))
+
+
+def _is_inside(node: str, parts: frozenset[str]) -> bool:
+    """Whether the path leads into one of the parts."""
+    for mark in _MARK.finditer(node):
+        effort.spend(mark.start())
+        if node[: mark.start()] in parts:
+            return True
+    return False
 
 
 def _collect(schema: Schema, value: Any, old: Any, path: str, unchanged: list[str]) -> None:

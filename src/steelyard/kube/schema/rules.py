@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias, cast
 
 from steelyard.frozen import frozen
-from steelyard.kube import fields
+from steelyard.kube import effort, fields
 from steelyard.kube.cel import values
 from steelyard.kube.cel.problems import CompileError, CostExceeded, EvaluationError
 from steelyard.kube.errors import Cause
@@ -27,6 +27,9 @@ _NOT_CHECKED: Final = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
 )
+_OUT_OF_BUDGET: Final = "validation failed due to running out of cost budget, no further validation rules will be run"
+_EFFORT: Final = 500
+"""Of looking at a value, and of running a rule; what a rule does itself is counted there."""
 _Evaluate: TypeAlias = Callable[[Any, Any], Any]
 
 
@@ -53,21 +56,42 @@ class _Node:
     items: _Node | None
 
 
+class _Stopped(Exception):
+    """A rule has taken so long that no other is run."""
+
+
+class _Pair:
+    """A value and its old one, compared once: many rules may ask, about each entry of a list."""
+
+    __slots__ = ("_is_unchanged", "old", "value")
+
+    def __init__(self, value: Any, old: Any) -> None:
+        self.value = value
+        self.old = old
+        self._is_unchanged: bool | None = None
+
+    @property
+    def is_unchanged(self) -> bool:
+        if self._is_unchanged is None:
+            self._is_unchanged = bool(self.value == self.old)
+        return self._is_unchanged
+
+
 @frozen
 class _Correlation:
     """A value and its old one; or only those of the nearest part around it that has both."""
 
-    current: tuple[Any, Any] | None = None
-    around: tuple[Any, Any] | None = None
+    current: _Pair | None = None
+    around: _Pair | None = None
 
     def is_unchanged(self) -> bool:
         pair = self.current or self.around
-        return pair is not None and pair[0] == pair[1]
+        return pair is not None and pair.is_unchanged
 
     def within(self, value: Any, old: Any) -> _Correlation:
         if self.current is None:
             return self
-        return _Correlation(None if old is None else (value, old), self.current)
+        return _Correlation(None if old is None else _Pair(value, old), self.current)
 
 
 def validate(
@@ -89,10 +113,14 @@ def validate(
         found.append(Cause(fields.NO_PATH, "FieldValueInvalid", f"Invalid value: null: {_NOT_CHECKED}"))
         return
     run = _Run(found, warnings)
-    if old is MISSING:
-        run.visit(node, value, None, path, _Correlation())
-    else:
-        run.visit(node, value, old, path, _Correlation((value, old)))
+    correlation = _Correlation() if old is MISSING else _Correlation(_Pair(value, old))
+    try:
+        with effort.LIMITED:
+            run.visit(node, value, None if old is MISSING else old, path, correlation)
+    except _Stopped:
+        pass
+    except effort.Exhausted:
+        found.append(fields.invalid(path or fields.NO_PATH, schema.type, _OUT_OF_BUDGET))
 
 
 def _node(schema: Schema, *, is_resource: bool) -> _Node | None:
@@ -201,7 +229,9 @@ class _Run:
     def visit(self, node: _Node, value: Any, old: Any, path: str, correlation: _Correlation) -> None:
         if value is None:
             return
+        effort.spend(_EFFORT)
         for compiled in node.compiled:
+            effort.spend(_EFFORT)
             self._run_rule(node.schema, compiled, value, old, path, correlation)
         if value.__class__ is dict:
             self._visit_fields(node, value, old, path, correlation)
@@ -247,7 +277,7 @@ class _Run:
         except CostExceeded as error:
             text = f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: "
             self._found.append(fields.invalid(place, schema.type, text + _described(rule)))
-            return
+            raise _Stopped from None
         except EvaluationError as error:
             self._found.append(fields.invalid(place, schema.type, _failure(error.text, rule)))
             return

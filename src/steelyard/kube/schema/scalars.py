@@ -56,7 +56,7 @@ def string_check(schema: Schema) -> Check | None:
     if not constrains_strings(schema):
         return None
     low, high, pattern = schema.min_length or 0, schema.max_length, schema.pattern
-    search, pattern_text = _search(pattern)
+    invalid = _problem(pattern)
     format_ = enforced_format(schema)
     format_check = formats.checker(format_) if format_ else None
 
@@ -65,8 +65,14 @@ def string_check(schema: Schema) -> Check | None:
             found.append((path, fields.too_long(path, high)))
         elif len(value) < low:
             found.append((path, fields.invalid(path, value, f"{path} in body should be at least {low} chars long")))
-        elif pattern and (search is None or search(value) is None):
-            found.append((path, fields.invalid(path, value, f"{path} in body should match '{pattern_text}'")))
+        elif pattern:
+            try:
+                if invalid or not patterns.compiled(pattern).matches(value):
+                    detail = f"{path} in body should match '{pattern}{invalid}'"
+                    found.append((path, fields.invalid(path, value, detail)))
+            except patterns.TooLong:
+                detail = f"{path} in body is too long to be matched with '{pattern}'"
+                found.append((path, fields.invalid(path, len(value), detail)))
         if format_check is not None and not format_check(value):
             detail = f"{path} in body must be of type {format_}: {fields.quote(value)}"
             found.append((path, fields.type_invalid(path, value, detail)))
@@ -74,13 +80,14 @@ def string_check(schema: Schema) -> Check | None:
     return check
 
 
-def _search(pattern: str) -> tuple[Any, str]:
-    if not pattern:
-        return None, ""
+def _problem(pattern: str) -> str:
+    """What is wrong with it. The compiled pattern is not kept here: how many are is for `patterns` to say."""
     try:
-        return patterns.compiled(pattern).search, pattern
+        if pattern:
+            patterns.compiled(pattern)
     except patterns.BadPattern as error:
-        return None, f"{pattern}, but pattern is invalid: {error}"
+        return f", but pattern is invalid: {error}"
+    return ""
 
 
 def number_check(schema: Schema) -> Check | None:

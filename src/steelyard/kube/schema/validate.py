@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
-from steelyard.kube import fields
+from steelyard.kube import effort, fields
 from steelyard.kube.errors import Cause
 from steelyard.kube.schema import embedded, junctors, listtypes, ratchet, rules, scalars
 from steelyard.kube.schema.junctors import Check, Findings
@@ -21,6 +21,10 @@ from steelyard.kube.schema.model import MISSING, Schema
 
 _NAME: Final = "validate"
 _MAIN: Final = "validate-main"
+_TOO_MUCH: Final = (
+    "checking it against its schema takes too long: the lists or texts in it are too large for the alternatives "
+    "and patterns of the schema"
+)
 
 
 def validate(
@@ -40,17 +44,23 @@ def validate(
     Of an update to a `part`, which the status is, only that part is looked at, and told of by its own paths; rules and
     list types count as a whole. What was `found` elsewhere decides with the rest whether rules can be asked.
     """
-    causes = _checked(schema, value, old, path) if not part else _checked_part(schema, value, old, part)
-    causes += embedded.validate(schema, value, path)
-    duplicates = listtypes.validate(schema, value, path)
-    if duplicates and (old is MISSING or not listtypes.validate(schema, old, path)):
-        causes += duplicates
-    rules.validate(schema, value, path, old=old, before=found, found=causes, warnings=warnings, is_resource=is_resource)
+    with effort.LIMITED:
+        try:
+            causes = _checked(schema, value, old, path) if not part else _checked_part(schema, value, old, part)
+        except effort.Exhausted:
+            return [fields.invalid(path or fields.NO_PATH, schema.type, _TOO_MUCH)]
+        causes += embedded.validate(schema, value, path)
+        duplicates = listtypes.validate(schema, value, path)
+        if duplicates and (old is MISSING or not listtypes.validate(schema, old, path)):
+            causes += duplicates
+        rules.validate(
+            schema, value, path, old=old, before=found, found=causes, warnings=warnings, is_resource=is_resource
+        )
     return causes
 
 
 def _checked(schema: Schema, value: Any, old: Any, path: str) -> list[Cause]:
-    found: Findings = []
+    found = Findings()
     checker(schema)(value, "", found)
     if found and old is not MISSING:
         found = ratchet.without_unchanged(found, schema, value, old)
@@ -81,7 +91,7 @@ def _deferred(schema: Schema) -> Check:
 
 def _distinct(found: Findings) -> Findings:
     seen: set[tuple[str, str]] = set()
-    kept: Findings = []
+    kept = Findings()
     for node, cause in found:
         if (cause.field, cause.message) not in seen:
             seen.add((cause.field, cause.message))

@@ -30,6 +30,7 @@ _DELAY: Final = 0.25
 _MAX_WAITING: Final = 100_000
 _MAX_URI: Final = 4096
 _MAX_AGENT: Final = 1024
+_WORTH_REMEMBERING: Final = 4096
 
 
 class Entry(NamedTuple):
@@ -180,9 +181,18 @@ def event(entry: Entry, identifier: str) -> dict[str, Any]:
     return made
 
 
-@functools.lru_cache(maxsize=256)
 def _user(user: User) -> orjson.Fragment:
-    """Encoded once for all requests of the same user."""
+    """Encoded once for all requests of the same user, unless it is unusually long."""
+    is_brief = len(user.name) + sum(map(len, user.groups)) <= _WORTH_REMEMBERING and not user.extra
+    return _known_user(user) if is_brief else _encoded_user(user)
+
+
+@functools.lru_cache(maxsize=256)
+def _known_user(user: User) -> orjson.Fragment:
+    return _encoded_user(user)
+
+
+def _encoded_user(user: User) -> orjson.Fragment:
     made: dict[str, Any] = {"username": user.name, "groups": user.groups}
     if user.uid:
         made["uid"] = user.uid

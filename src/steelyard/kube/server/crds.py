@@ -18,6 +18,7 @@ import orjson
 
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.remembering import Kept
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from steelyard.kube.server import columns, crdstatus, customresources, deleting, jsonpath, keys
 from steelyard.kube.server.apply import apply
@@ -34,7 +35,9 @@ _MANAGER: Final = "kube-apiserver"
 """Upstream's controllers for definitions run in kube-apiserver, and write under its name."""
 _BACKGROUND: Final = DeleteOptions(propagation="Background")
 _AT_ONCE: Final = 500
-_REMEMBERED: Final = 1024
+_KEPT_BYTES: Final = 256 * 1024 * 1024
+_BYTES_DESCRIBED: Final = 10
+"""What a description takes for each byte of its definition, about."""
 
 
 class Definitions(Work):
@@ -159,7 +162,7 @@ def all_definitions(core: Core) -> list[Object]:
     return [record.object for record in core.store.scan(core.prefix(CUSTOM_RESOURCE_DEFINITIONS))]
 
 
-_served: dict[bytes, tuple[Served, ...]] = {}
+_served: Final[Kept[bytes, tuple[Served, ...]]] = Kept(_KEPT_BYTES)
 
 
 def served_by(definition: Object) -> tuple[Served, ...]:
@@ -171,9 +174,8 @@ def served_by(definition: Object) -> tuple[Served, ...]:
     digest = hashlib.blake2b(content, digest_size=16).digest()
     found = _served.get(digest)
     if found is None:
-        if len(_served) >= _REMEMBERED:
-            del _served[next(iter(_served))]
-        found = _served[digest] = _describe_all(definition, terminating=terminating)
+        found = _describe_all(definition, terminating=terminating)
+        _served.put(digest, found, len(content) * _BYTES_DESCRIBED)
     return found
 
 

@@ -7,7 +7,6 @@ share one set. Groups come in upstream's order, custom ones by name; versions ne
 from __future__ import annotations
 
 import base64
-import functools
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 import orjson
 
+from steelyard.kube import remembering
 from steelyard.kube.objects import Object
 from steelyard.kube.server import documents
 from steelyard.kube.server.documents import Document
@@ -75,14 +75,14 @@ class Discovery:
         return found
 
 
-@functools.lru_cache(maxsize=256)
+@remembering.briefly(256)
 def _core_versions(address: str) -> Document:
     reached = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}] if address else []
     listed: Object = {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": reached}
     return _plain(listed, only_get=True)
 
 
-@functools.lru_cache(maxsize=256)
+@remembering.briefly(256)
 def _builtin_document(path: str, form: str) -> Document | None:
     return _document(Registry().all(), path, form)
 

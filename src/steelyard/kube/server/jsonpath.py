@@ -7,12 +7,11 @@ compiled path finds nothing, and never fails, in an object of another shape.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable
 from typing import Any, cast
 
-from steelyard.kube import objects
+from steelyard.kube import objects, remembering
 
 Step = Callable[[list[Any]], list[Any]]
 Path = tuple[Step, ...]
@@ -23,7 +22,7 @@ _INDEX = re.compile(r"\[\s*(-?\d{1,9}|\*)\s*\]")
 _FILTER = re.compile(r"\[\?\(\s*(@[^=!<>]*?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?)\s*)?\)\]")
 
 
-@functools.lru_cache(maxsize=4096)
+@remembering.briefly(4096)
 def compile_path(text: str) -> Path:
     source = text.strip()
     if source.startswith("{") and source.endswith("}"):

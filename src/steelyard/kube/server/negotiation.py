@@ -7,11 +7,10 @@ parameters: `application/json;as=Table;v=v1;g=meta.k8s.io`.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final, Literal, cast
 
 from steelyard.frozen import frozen
-from steelyard.kube import errors
+from steelyard.kube import errors, remembering
 from steelyard.kube.server.call import MetaVersion, Representation
 
 Format = Literal["json", "yaml", "protobuf"]
@@ -44,7 +43,7 @@ class Accepted:
     pretty: bool = False
 
 
-@lru_cache(maxsize=256)
+@remembering.briefly(256, 1024)
 def accepted(header: str, *, custom: bool = False, watch: bool = False, whole: bool = False) -> Accepted:
     """The first of the client's wishes, by weight and then as listed, that can be met. Raises NotAcceptable.
 
@@ -77,7 +76,7 @@ def _wish(clause: tuple[str, dict[str, str]]) -> Accepted | None:
     return Accepted(format_, representation, cast(MetaVersion, version), parameters.get("pretty") == "1")
 
 
-@lru_cache(maxsize=256)
+@remembering.briefly(256, 1024)
 def check_route(header: str, *, lists: bool = False) -> None:
     """What upstream's router asks of requests for built-in resources before anybody looks closer.
 
@@ -96,7 +95,7 @@ def check_json(header: str) -> None:
         raise errors.not_routed("406: Not Acceptable\n\nAvailable representations: application/json")
 
 
-@lru_cache(maxsize=256)
+@remembering.briefly(256, 1024)
 def of_errors(header: str) -> Format:
     """Errors have no other representation; whoever accepts none of their forms gets JSON."""
     formats: list[Format] = [

@@ -19,6 +19,7 @@ from typing import Final, Literal, TypeAlias
 import orjson
 
 import steelyard
+from steelyard.kube import remembering
 from steelyard.kube.builtin import tables, types
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -29,6 +30,8 @@ from steelyard.kube.server.documents import JSON, Document
 from steelyard.kube.server.registry import Registry, Served
 
 _KUBERNETES: Final = "v1.34.4"
+_KEPT_BYTES: Final = 64 * 1024 * 1024
+"""Of the documents of custom resources that are ready, of each sort."""
 _V3: Final = "/openapi/v3"
 _V2: Final = "/openapi/v2"
 _META_ROOTS: Final = tuple(f"{types.META}.{name}" for name in ("DeleteOptions", "Status", "ListMeta", "ObjectMeta"))
@@ -83,6 +86,14 @@ class OpenApi:
         return group_version(served) if _form(accept, _JSON_FORMS) else _NOT_ACCEPTABLE
 
 
+def _document_bytes(document: Document) -> int:
+    return len(document.body)
+
+
+def _part_bytes(part: tuple[_Encoded, _Encoded]) -> int:
+    return sum(len(each) for side in part for each in side.values())
+
+
 def _place(served: Served) -> tuple[str, str, str]:
     resource = served.resource
     return (resource.group, resource.version, resource.plural)
@@ -122,7 +133,7 @@ def _builtin_digest(key: str) -> str:
     return documents.digest(f"{key} {types.digest()} {steelyard.__version__}".encode())
 
 
-@functools.lru_cache(maxsize=512)
+@remembering.by_bytes(_KEPT_BYTES, _document_bytes)
 def group_version(served: tuple[Served, ...]) -> Document:
     """The document of these resources, which are those of one group and version."""
     schemas, operations = _content(served)
@@ -180,7 +191,7 @@ def _content(served: Iterable[Served]) -> tuple[dict[str, Object], dict[str, Obj
     return schemas, operations
 
 
-@functools.lru_cache(maxsize=32)
+@remembering.by_bytes(_KEPT_BYTES, _document_bytes)
 def version_2(custom: tuple[Served, ...], form: Form) -> Document:
     """The document of version 2 of a server that serves these resources besides the built-in ones."""
     definitions, operations = _builtin_part(form)
@@ -213,7 +224,7 @@ def _builtin_part(form: Form) -> tuple[_Encoded, _Encoded]:
     return dict(sorted(definitions.items())), dict(sorted(operations.items()))
 
 
-@functools.lru_cache(maxsize=1024)
+@remembering.by_bytes(_KEPT_BYTES, _part_bytes)
 def _part(served: tuple[Served, ...], form: Form) -> tuple[_Encoded, _Encoded]:
     """What custom resources add to the definitions of the built-in part, and to its paths."""
     return _encoded_part(served, form, _builtin_part(form)[0])

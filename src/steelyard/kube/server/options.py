@@ -16,6 +16,8 @@ FieldValidation = Literal["Ignore", "Warn", "Strict"]
 Propagation = Literal["", "Background", "Foreground", "Orphan"]
 
 _MAX_MANAGER = 128
+_WORTH_REMEMBERING = 1024
+"""Characters of options that are not read again every time."""
 _FIELD_VALIDATION = ("Ignore", "Warn", "Strict")
 _PROPAGATION = ("Background", "Foreground", "Orphan")
 
@@ -43,13 +45,20 @@ _PLAIN_WRITE = WriteOptions("unknown")
 
 def write_options(options: Mapping[str, str], kind: str = "CreateOptions", *, patch: str = "") -> WriteOptions:
     """`patch` is the patch type; server-side apply must name its manager, and only it may force."""
-    return _write_options(tuple(options.items()), kind, patch) if options or patch == "apply" else _PLAIN_WRITE
+    if not options and patch != "apply":
+        return _PLAIN_WRITE
+    if sum(map(len, options)) + sum(map(len, options.values())) > _WORTH_REMEMBERING:
+        return _read_write_options(options, kind, patch)
+    return _write_options(tuple(options.items()), kind, patch)
 
 
 @functools.lru_cache(maxsize=256)
 def _write_options(given: tuple[tuple[str, str], ...], kind: str, patch: str) -> WriteOptions:
     """Clients send the same ones over and over."""
-    options = dict(given)
+    return _read_write_options(dict(given), kind, patch)
+
+
+def _read_write_options(options: Mapping[str, str], kind: str, patch: str) -> WriteOptions:
     manager = options.get("fieldManager", "")
     causes: list[Cause] = []
     if patch == "apply" and not manager:

@@ -18,7 +18,9 @@ from steelyard.kube.objects import Object
 from steelyard.kube.server import gotimes
 
 _RANGES: Final = {"int32": (-(1 << 31), (1 << 31) - 1), "int64": (-(1 << 63), (1 << 63) - 1)}
-_QUANTITY: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d*|(?=[eEinumkKMGTP]|$))([eEinumkKMGTP]*[-+]?\d*)", re.ASCII)
+_QUANTITY: Final = re.compile(
+    r"[+-]?(\d+(\.\d*)?|\.\d*|(?=[eEinumkKMGTP]|$))((?:[eEinumkKMGTP]+[-+]?\d*|[-+]\d*)?)", re.ASCII
+)
 _SUFFIX: Final = re.compile(r"|[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d+", re.ASCII)
 _QUANTITY_TEXT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _SUFFIX_TEXT: Final = "unable to parse quantity's suffix"

@@ -40,7 +40,7 @@ def _overloads() -> Iterator[Overload]:
 
 
 def _index_of(items: list[Any], item: Any) -> int:
-    return next((index for index, each in enumerate(items) if values.equal(each, item)), -1)
+    return operators.find(item, items)
 
 
 def _last_index_of(items: list[Any], item: Any) -> int:

@@ -117,13 +117,14 @@ def _masked(cidr: CIDR) -> CIDR:
     return CIDR(cidr.network().network_address, cidr.bits)
 
 
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 
 
 def url_problem(text: str) -> str:
     """What Go says of a text that is no absolute URI and no absolute path; nothing if it is one."""
     quoted = fields.quote(text)
-    if any(ord(char) < 0x20 or char == "\x7f" for char in text):
+    if _CONTROL.search(text):
         return f"parse {quoted}: net/url: invalid control character in URL"
     if not text:
         return f"parse {quoted}: empty url"

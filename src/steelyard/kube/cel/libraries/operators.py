@@ -7,12 +7,15 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
+from steelyard.kube import effort
 from steelyard.kube.cel import values
 from steelyard.kube.cel.functions import Overload, declare
 from steelyard.kube.cel.problems import EvaluationError
 from steelyard.kube.cel.values import Duration, Timestamp, UInt, within_int, within_uint
 
 _Binary: TypeAlias = Callable[[Any, Any], Any]
+_EFFORT: Final = 20
+"""Of comparing two values; what lists and maps hold is counted as they are gone through."""
 _EARLIEST: Final = -62135596800 * 1_000_000_000
 _LATEST: Final = 253402300800 * 1_000_000_000
 
@@ -131,7 +134,19 @@ def _has_key(mapping: dict[Any, Any], key: Any) -> bool:
 
 
 def in_list(item: Any, items: list[Any]) -> bool:
-    return any(values.equal(item, each) for each in items)
+    return find(item, items) >= 0
+
+
+def find(item: Any, items: list[Any]) -> int:
+    """Where the item first stands, or -1."""
+    if item.__class__ is str:
+        effort.spend(len(items))
+        return items.index(item) if item in items else -1
+    for index, each in enumerate(items):
+        effort.spend(_EFFORT)
+        if values.equal(item, each):
+            return index
+    return -1
 
 
 def _in_map(key: Any, mapping: dict[Any, Any]) -> bool:

@@ -12,7 +12,7 @@ from steelyard.kube.cel import values
 from steelyard.kube.cel.functions import declare
 from steelyard.kube.cel.problems import EvaluationError
 
-_SHAPE: Final = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)([A-Za-z]*|[eE][+-]?\d+)", re.ASCII)
+_SHAPE: Final = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)([A-Za-z]*|[eE][+-]?\d+)", re.ASCII)
 _SUFFIXES: Final[dict[str, Fraction]] = {
     **{suffix: Fraction(1000) ** power for power, suffix in enumerate(("n", "u", "m", ""), -3)},
     **{suffix: Fraction(1000) ** power for power, suffix in enumerate("kMGTPE", 1)},
@@ -20,6 +20,7 @@ _SUFFIXES: Final[dict[str, Fraction]] = {
 }
 _WRONG_FORMAT: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _WRONG_SUFFIX: Final = "unable to parse quantity's suffix"
+_LONGEST: Final = 1_000
 _NANO: Final = Fraction(1, 10**9)
 
 
@@ -35,7 +36,7 @@ class Quantity:
 
 def parse(text: str) -> Quantity:
     """Raises EvaluationError. Amounts finer than a billionth are rounded up, as upstream does."""
-    match = _SHAPE.fullmatch(text)
+    match = _SHAPE.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise EvaluationError(_WRONG_FORMAT)
     sign, number, suffix = match.groups()

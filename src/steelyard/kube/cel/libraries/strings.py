@@ -10,10 +10,14 @@ from typing import Any, Final, cast
 from steelyard.kube.cel import values
 from steelyard.kube.cel.functions import declare
 from steelyard.kube.cel.libraries import conversions, times
-from steelyard.kube.cel.problems import EvaluationError
+from steelyard.kube.cel.problems import CostExceeded, EvaluationError
 from steelyard.kube.cel.values import Duration, Timestamp, TypeName
 from steelyard.kube.schema import patterns
+from steelyard.kube.schema.patterns import Pattern
 
+_LONGEST: Final = 10_000_000
+"""Characters of a text that an expression makes; upstream's limit on cost comes to the same."""
+_MOST_DIGITS: Final = 1_000
 _LOWER: Final = str.maketrans(ascii_sets.ascii_uppercase, ascii_sets.ascii_lowercase)
 _UPPER: Final = str.maketrans(ascii_sets.ascii_lowercase, ascii_sets.ascii_uppercase)
 _SPACES: Final = "".join(
@@ -78,44 +82,46 @@ def _split(text: str, separator: str, count: int = -1) -> list[str]:
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    if len(new) > len(old):
+        most = text.count(old) if count < 0 else min(count, text.count(old))
+        _check_length(len(text) + most * (len(new) - len(old)))
     return text.replace(old, new, count if count >= 0 else -1)
 
 
 def _join(items: list[Any], separator: str = "") -> str:
     if any(item.__class__ is not str for item in items):
         raise values.no_overload()
+    _check_length(len(separator) * len(items) + sum(map(len, items)))
     return separator.join(items)
+
+
+def _check_length(length: int) -> None:
+    """Before a text is made that can be longer than what it is made of."""
+    if length > _LONGEST:
+        raise CostExceeded("operation cancelled: actual cost limit exceeded")
 
 
 def _quote(text: str) -> str:
     return f'"{text.translate(_ESCAPES)}"'
 
 
-def _compiled(pattern: str) -> Any:
+def _compiled(pattern: str, problem: str = "") -> Pattern:
     try:
         return patterns.compiled(pattern)
     except patterns.BadPattern as error:
-        raise EvaluationError(str(error)) from None
+        raise EvaluationError(f"{problem}{error}") from None
 
 
 def _matches(text: str, pattern: str) -> bool:
-    return _compiled(pattern).search(text) is not None
+    return _compiled(pattern).matches(text)
 
 
 def _find(text: str, pattern: str) -> str:
-    try:
-        match = patterns.compiled(pattern).search(text)
-    except patterns.BadPattern as error:
-        raise EvaluationError(f"Illegal regex: {error}") from None
-    return match[0] if match is not None else ""
+    return _compiled(pattern, "Illegal regex: ").find(text)
 
 
 def _find_all(text: str, pattern: str, count: int = -1) -> list[str]:
-    try:
-        found = [match[0] for match in patterns.compiled(pattern).finditer(text)]
-    except patterns.BadPattern as error:
-        raise EvaluationError(f"Illegal regex: {error}") from None
-    return found if count < 0 else found[:count]
+    return _compiled(pattern, "Illegal regex: ").find_all(text, count)
 
 
 def shown(value: Any) -> str:
@@ -259,7 +265,7 @@ def _format(template: str, arguments: list[Any]) -> str:
                 index += 1
             if index >= len(template):
                 raise EvaluationError("error during formatting: could not find end of precision specifier")
-            precision = int(template[start:index] or 0)
+            precision = min(int(template[start:index][:4] or 0), _MOST_DIGITS)
         parts.append(_clause(template[index], arguments[used], precision))
         used += 1
         index += 1

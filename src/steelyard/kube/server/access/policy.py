@@ -1,7 +1,12 @@
-"""Roles and bindings as an index: who is bound to what where. Decisions are remembered until something changes."""
+"""Roles and bindings as an index: who is bound to what where. Decisions are remembered until something changes.
+
+What is asked for is text that anybody may choose, so a decision is remembered for everything that is decided alike: a
+name that no rule names and a namespace without bindings do not count. Long texts are decided each time.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -17,6 +22,8 @@ GROUP: Final = "rbac.authorization.k8s.io"
 ROLES: Final = frozenset(("roles", "clusterroles"))
 BINDINGS: Final = frozenset(("rolebindings", "clusterrolebindings"))
 _REMEMBERED: Final = 8192
+_LONGEST: Final = 512
+"""Characters of a question whose answer is remembered."""
 
 Place = tuple[str, str]
 """Namespace, empty for the cluster, and name."""
@@ -44,19 +51,23 @@ class RoleMissing(Exception):
 
 
 class Policy:
-    __slots__ = ("_bindings", "_by_subject", "_decisions", "_roles")
+    __slots__ = ("_bindings", "_by_subject", "_decisions", "_names", "_roles")
 
     def __init__(self) -> None:
         self._roles: dict[Place, tuple[Rule, ...]] = {}
         self._bindings: dict[Place, Binding] = {}
         self._by_subject: dict[str, dict[str, dict[str, Binding]]] = {}
         """Namespace to subject to the bindings there, by name."""
+        self._names: Counter[str] = Counter()
+        """The names that rules name, and how often."""
         self._decisions: dict[Attributes, Decision] = {}
 
     def put(self, plural: str, obj: Object) -> None:
         place = (objects.namespace(obj), objects.name(obj))
         if plural in ROLES:
+            self._forget_role(place)
             self._roles[place] = rules.compiled(obj.get("rules"))
+            self._names.update(_names(self._roles[place]))
         elif plural in BINDINGS:
             self._unbind(place)
             self._bind(place, _binding(obj))
@@ -64,10 +75,16 @@ class Policy:
 
     def remove(self, plural: str, namespace: str, name: str) -> None:
         if plural in ROLES:
-            self._roles.pop((namespace, name), None)
+            self._forget_role((namespace, name))
         elif plural in BINDINGS:
             self._unbind((namespace, name))
         self._decisions.clear()
+
+    def _forget_role(self, place: Place) -> None:
+        for name in _names(self._roles.pop(place, ())):
+            self._names[name] -= 1
+            if not self._names[name]:
+                del self._names[name]
 
     def _bind(self, place: Place, binding: Binding) -> None:
         self._bindings[place] = binding
@@ -91,12 +108,29 @@ class Policy:
     def decide(self, asked: Attributes) -> Decision:
         if SYSTEM_MASTERS in asked.user.groups:
             return ALLOWED
-        decision = self._decisions.get(asked)
+        alike = self._alike(asked)
+        decision = self._decisions.get(alike)
         if decision is None:
-            if len(self._decisions) >= _REMEMBERED:
-                self._decisions.clear()
-            decision = self._decisions[asked] = self._look_up(asked)
+            decision = self._look_up(alike)
+            if _length(alike) <= _LONGEST:
+                if len(self._decisions) >= _REMEMBERED:
+                    self._decisions.clear()
+                self._decisions[alike] = decision
         return decision
+
+    @property
+    def remembered(self) -> int:
+        """Characters of the questions whose answers are remembered."""
+        return sum(map(_length, self._decisions))
+
+    def _alike(self, asked: Attributes) -> Attributes:
+        """The question without what makes no difference."""
+        user, verb, path, group, plural, subresource, namespace, name = asked
+        if namespace not in self._by_subject:
+            namespace = ""
+        if name not in self._names and "" not in self._names:
+            name = ""
+        return Attributes(user, verb, path, group, plural, subresource, namespace, name)
 
     def _look_up(self, asked: Attributes) -> Decision:
         missing: list[str] = []
@@ -150,6 +184,14 @@ class Policy:
 
 
 _NONE: Final[dict[str, Binding]] = {}
+
+
+def _names(granted: tuple[Rule, ...]) -> Iterator[str]:
+    return (name for rule in granted for name in rule.names)
+
+
+def _length(asked: Attributes) -> int:
+    return sum(map(len, asked[1:])) + len(asked.user.name) + sum(map(len, asked.user.groups))
 
 
 def _aggregated(texts: list[str]) -> str:

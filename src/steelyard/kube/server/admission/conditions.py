@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from steelyard.kube import fields, names, objects
+from steelyard.kube import fields, names, objects, remembering
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 
@@ -43,7 +43,7 @@ def hold(
     return True
 
 
-@functools.lru_cache(maxsize=1024)
+@remembering.briefly(1024, 4096)
 def _compiled(expression: str) -> Program:
     from steelyard.kube.cel import program, types
 

@@ -13,7 +13,6 @@ from outside passes through `FieldSet.from_json`, which checks it and brings it 
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Iterator
 from dataclasses import field
@@ -22,6 +21,7 @@ from typing import Any, Final, TypeAlias, cast
 import orjson
 
 from steelyard.frozen import frozen
+from steelyard.kube import remembering
 from steelyard.kube.objects import Object
 
 Tree: TypeAlias = dict[str, Any]
@@ -252,7 +252,7 @@ def ordered(tree: Tree) -> Tree:
     return {element: tree[element] for element in sorted(tree)}
 
 
-@functools.lru_cache(maxsize=8192)
+@remembering.briefly(8192)
 def _rank(element: str) -> tuple[Any, ...]:
     kind, text = element[0], element[2:]
     if element == SELF:
@@ -276,13 +276,13 @@ def _value_rank(value: Any) -> tuple[int, Any]:
     return (3, orjson.dumps(value))
 
 
-@functools.lru_cache(maxsize=8192, typed=True)
+@remembering.briefly(8192)
 def value_element(value: str | int | float | bool) -> str:
     """The path element of an item of a set."""
     return "v:" + orjson.dumps(value).decode()
 
 
-@functools.lru_cache(maxsize=8192, typed=True)
+@remembering.briefly(8192)
 def key_element(name: str, value: str | int | float | bool | None) -> str:
     """The path element of a list item with a single key."""
     return "k:" + orjson.dumps({name: value}).decode()

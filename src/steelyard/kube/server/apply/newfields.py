@@ -19,12 +19,14 @@ from steelyard.kube.server.apply.shape import Shape
 Names: TypeAlias = "tuple[str | tuple[str, Names], ...]"
 
 _REMEMBERED: Final = 1024
+_MOST_NAMES: Final = 200
+_LONGEST_NAME: Final = 128
 _NEVER: Final = managedfields.NEVER_MANAGED.tree
 
 
 def find(kind: Shape, blank: Object, created: Object, ignored: FieldSet) -> Tree:
     """The fields of the created object that its creator manages; shared, read-only."""
-    names = _names(created) if _has_no_values(blank) else None
+    names = _names(created, [_MOST_NAMES]) if _has_no_values(blank) else None
     if names is None:
         return _look(kind, blank, created, ignored)
     key = (id(kind), id(blank), id(ignored), names)
@@ -42,12 +44,17 @@ def _look(kind: Shape, blank: Object, created: Object, ignored: FieldSet) -> Tre
     return fieldset.difference(fieldset.union(changes.added, changes.modified), _NEVER)
 
 
-def _names(value: Object) -> Names | None:
-    """None where values matter: `{"a": 1, "b": {"c": 2}}` is `("a", ("b", ("c",)))`."""
+def _names(value: Object, left: list[int]) -> Names | None:
+    """None where values matter: `{"a": 1, "b": {"c": 2}}` is `("a", ("b", ("c",)))`; and where there are many."""
+    left[0] -= len(value)
+    if left[0] < 0:
+        return None
     found: list[str | tuple[str, Names]] = []
     for name, item in value.items():
+        if len(name) > _LONGEST_NAME:
+            return None
         if item.__class__ is dict:
-            below = _names(item)
+            below = _names(item, left)
             if below is None:
                 return None
             found.append((name, below))
