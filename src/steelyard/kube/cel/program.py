@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from steelyard.kube import effort
 from steelyard.kube.cel import checker, evaluator, loops, parser, values
 from steelyard.kube.cel.problems import CompileError, EvaluationError, Problem
 from steelyard.kube.cel.types import Type
+
+
+@dataclass(slots=True)
+class Budget:
+    """What is left of the steps that the expressions of one decision may take together."""
+
+    steps: int = 10 * loops.MOST_STEPS
+
+    @property
+    def is_spent(self) -> bool:
+        return self.steps < 0
 
 
 class Program:
@@ -27,9 +39,22 @@ class Program:
         self._rest = [None] * (size - 1 - len(variables))
 
     def __call__(self, *arguments: Any) -> Any:
+        return self._evaluate([loops.MOST_STEPS, *arguments, *self._rest])
+
+    def within(self, budget: Budget, *arguments: Any) -> Any:
+        """The same, where several expressions share what they may spend. Raises CostExceeded also when that is gone."""
+        steps = min(loops.MOST_STEPS, budget.steps)
+        frame: loops.Frame = [steps, *arguments, *self._rest]
+        budget.steps -= steps
+        try:
+            return self._evaluate(frame)
+        finally:
+            budget.steps += frame[0]
+
+    def _evaluate(self, frame: loops.Frame) -> Any:
         try:
             with effort.LIMITED:
-                return self._run([loops.MOST_STEPS, *arguments, *self._rest])
+                return self._run(frame)
         except effort.Exhausted:
             raise loops.exceeded() from None
         except RecursionError:

@@ -88,7 +88,7 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     stamp = str(metadata.get("resourceVersion") or "")
     obj = drafts.new(served, draft, wanted, core.timestamp(), finish)
     if served.strategy.involves_caller:
-        served.strategy.involve(obj, None, call, core.authorizer, core.timestamp())
+        served.strategy.involve(obj, None, call, core)
     if admission is not None:
         await admission.validate(obj, draft)
     if parameters.is_revision(stamp) and not wanted.dry_run:
@@ -175,7 +175,7 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
     finish = None if call.subresource else _finish(core, served)
     obj = drafts.changed(served, old, draft, wanted, core.timestamp(), call.subresource, finish)
     if served.strategy.involves_caller:
-        served.strategy.involve(obj, old, call, core.authorizer, core.timestamp())
+        served.strategy.involve(obj, old, call, core)
     if admission is not None:
         await admission.validate(obj, draft)
     if obj is old:

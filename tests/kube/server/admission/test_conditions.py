@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from steelyard.kube import errors
-from steelyard.kube.resources import Resource
 from steelyard.kube.server.call import AUTHENTICATED, User
 from tests.kube.server.admission.hooks import VALIDATING, Hooks, configuration, deny, hook, rule
 from tests.kube.server.bench import WIDGETS, Bench, widget
@@ -79,12 +78,3 @@ async def test_a_resource_that_is_no_name_is_an_error(bench: Bench, webhook: Hoo
     await ask_if(bench, webhook, f"authorizer.group('').resource('{name}').check('get').allowed()")
     with pytest.raises(errors.Forbidden, match="resource must not be empty"):
         await bench.create(WIDGETS, widget("a"))
-
-
-async def test_who_writes_a_policy_is_told_that_nobody_enforces_it(bench: Bench) -> None:
-    kind, plural = "ValidatingAdmissionPolicy", "validatingadmissionpolicies"
-    policies = Resource("admissionregistration.k8s.io", "v1", plural, kind, namespaced=False)
-    body = {"metadata": {"name": "p"}, "spec": {"validations": [{"expression": "false"}]}}
-    reply = await bench.call("create", policies, body=body, namespace="")
-    assert len(reply.warnings) == 1
-    assert "does not enforce admission policies" in reply.warnings[0]

@@ -1,7 +1,7 @@
-"""The webhooks that a server has been told of, kept as its stored configurations say.
+"""The webhooks and policies that a server has been told of, kept as its stored configurations say.
 
-A change counts from the moment its write is acknowledged (`load`). Which hooks may be concerned with a request is
-found once per kind, subresource and operation; a server without configurations answers from one empty tuple.
+A change counts from the moment its write is acknowledged (`load`). Which of them may be concerned with a request is
+found once per kind, subresource and operation; a server without configurations answers from an empty dictionary.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from steelyard.frozen import frozen
 from steelyard.kube import objects, selectors
 from steelyard.kube.objects import Object
 from steelyard.kube.server import keys
-from steelyard.kube.server.admission import conditions, endpoint, matching
-from steelyard.kube.server.admission.matching import Hook, Operation, Rule
+from steelyard.kube.server.admission import conditions, endpoint, matching, policies
+from steelyard.kube.server.admission.matching import Criteria, Hook, Operation
+from steelyard.kube.server.admission.policies import BINDINGS, POLICIES, Binding, Policy
 from steelyard.kube.server.background import Work
 from steelyard.kube.server.registry import Registry, Served
 from steelyard.kube.store.record import Change, Record
@@ -23,16 +24,18 @@ from steelyard.kube.store.store import Store
 GROUP: Final = "admissionregistration.k8s.io"
 MUTATING: Final = "mutatingwebhookconfigurations"
 VALIDATING: Final = "validatingwebhookconfigurations"
-KINDS: Final = frozenset({MUTATING, VALIDATING})
+KINDS: Final = frozenset({MUTATING, VALIDATING, POLICIES, BINDINGS})
 _DEFAULT_SECONDS: Final = 10
 
 
 @frozen
 class Plan:
-    """The hooks whose rules match a kind of request, each with the version in which it wants to see the object."""
+    """The hooks whose rules match a kind of request, each with the version in which it wants to see the object, and the
+    policies that may be concerned with it."""
 
     mutating: tuple[tuple[Hook, Served], ...]
     validating: tuple[tuple[Hook, Served], ...]
+    policies: tuple[Policy, ...] = ()
 
 
 class Configurations(Work):
@@ -40,19 +43,29 @@ class Configurations(Work):
         super().__init__()
         self._store = store
         self._registry = registry
-        self._prefixes = {plural: keys.collection(space, GROUP, plural) for plural in (MUTATING, VALIDATING)}
+        self._prefixes = {plural: keys.collection(space, GROUP, plural) for plural in sorted(KINDS)}
         self._stored: dict[str, tuple[Hook, ...]] = {}
         """Key of a configuration to its hooks."""
+        self._policies: tuple[Policy, ...] = ()
         self._plans: dict[tuple[Served, str, Operation], Plan | None] = {}
         self._planned_for = -1
 
     def load(self, records: Iterable[Record]) -> None:
         """Takes the configurations as they are now stored."""
         self._stored.clear()
-        for prefix in self._prefixes.values():
-            for record in self._store.scan(prefix):
+        for plural in (MUTATING, VALIDATING):
+            for record in self._store.scan(self._prefixes[plural]):
                 hooks = map(objects.mapping, objects.sequence(record.object.get("webhooks")))
                 self._stored[record.key] = tuple(_hook(hook) for hook in hooks)
+        bindings: dict[str, list[Binding]] = {}
+        for record in self._store.scan(self._prefixes[BINDINGS]):
+            name, binding = policies.binding(record.object)
+            bindings.setdefault(name, []).append(binding)
+        self._policies = tuple(
+            Policy(record.object, bindings[objects.name(record.object)])
+            for record in self._store.scan(self._prefixes[POLICIES])
+            if objects.name(record.object) in bindings
+        )
         self._plans.clear()
 
     def observe(self, change: Change) -> None:
@@ -63,8 +76,8 @@ class Configurations(Work):
         """Nothing is left to do once a change is known."""
 
     def plan(self, served: Served, subresource: str, operation: Operation) -> Plan | None:
-        """None if no hook can be concerned with such a request."""
-        if not self._stored or served.resource.group == GROUP:
+        """None if neither a hook nor a policy can be concerned with such a request."""
+        if not self._stored and not self._policies:
             return None
         if self._planned_for != self._registry.revision:
             self._plans.clear()
@@ -75,44 +88,41 @@ class Configurations(Work):
         return self._plans[request]
 
     def _make_plan(self, served: Served, subresource: str, operation: Operation) -> Plan | None:
+        def target(criteria: Criteria) -> Served | None:
+            return matching.target(criteria, self._registry, served, subresource, operation)
+
+        # Webhooks have no say about who is asked; policies do.
+        hooks = self._stored if served.resource.group != GROUP else {}
         mutating, validating = (
             tuple(
-                (hook, target)
-                for key in sorted(self._stored)
+                (hook, wanted)
+                for key in sorted(hooks)
                 if key.startswith(self._prefixes[plural])
-                for hook in self._stored[key]
-                if (target := matching.target(hook, self._registry, served, subresource, operation)) is not None
+                for hook in hooks[key]
+                if (wanted := target(hook.criteria)) is not None
             )
             for plural in (MUTATING, VALIDATING)
         )
-        return Plan(mutating, validating) if mutating or validating else None
+        concerned = tuple(policy for policy in self._policies if target(policy.criteria) is not None)
+        return Plan(mutating, validating, concerned) if mutating or validating or concerned else None
 
 
 def _hook(hook: Object) -> Hook:
     return Hook(
         name=str(hook.get("name") or ""),
-        rules=tuple(_rule(objects.mapping(rule)) for rule in objects.sequence(hook.get("rules"))),
+        criteria=Criteria(
+            rules=tuple(policies.rule(objects.mapping(rule)) for rule in objects.sequence(hook.get("rules"))),
+            is_exact=hook.get("matchPolicy") == "Exact",
+            namespaces=selectors.from_object(objects.mapping(hook.get("namespaceSelector"))),
+            objects=selectors.from_object(objects.mapping(hook.get("objectSelector"))),
+        ),
         endpoint=endpoint.parse(objects.mapping(hook.get("clientConfig"))),
         timeout=float(hook.get("timeoutSeconds") or _DEFAULT_SECONDS),
         ignores_failure=hook.get("failurePolicy") == "Ignore",
-        is_exact=hook.get("matchPolicy") == "Exact",
-        namespaces=selectors.from_object(objects.mapping(hook.get("namespaceSelector"))),
-        objects=selectors.from_object(objects.mapping(hook.get("objectSelector"))),
         review_versions=tuple(map(str, objects.sequence(hook.get("admissionReviewVersions")))),
         side_effects=str(hook.get("sideEffects") or ""),
         reinvoked=hook.get("reinvocationPolicy") == "IfNeeded",
         conditions=tuple(
             (str(each.get("name") or ""), str(each.get("expression") or "").strip()) for each in conditions.of(hook)
         ),
-    )
-
-
-def _rule(rule: Object) -> Rule:
-    resources = (str(each).partition("/") for each in objects.sequence(rule.get("resources")))
-    return Rule(
-        frozenset(map(str, objects.sequence(rule.get("operations")))),
-        frozenset(map(str, objects.sequence(rule.get("apiGroups")))),
-        frozenset(map(str, objects.sequence(rule.get("apiVersions")))),
-        tuple((plural, subresource) for plural, _, subresource in resources),
-        str(rule.get("scope") or "*"),
     )

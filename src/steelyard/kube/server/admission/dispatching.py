@@ -63,7 +63,7 @@ async def _round(
     for hook, target in plan.mutating:
         if only is not None and hook not in only:
             continue
-        if not matching.selects(hook, attributes, core.namespace):
+        if not matching.selects(hook.criteria, attributes, core.namespace):
             continue
         verdict = await _ask(core, hook, target, attributes, mutating=True)
         if verdict is None:
@@ -88,19 +88,23 @@ async def _patch(core: Core, hook: Hook, target: Served, attributes: Attributes,
             f"admission webhook {fields.quote(hook.name)} attempted to modify the object, "
             "which is not supported for this operation"
         )
-    shown = await _shown(core, attributes, target, before)
+    shown = await in_version(core, attributes, target, before)
     try:
         patched = jsonpatch.apply(shown or {}, verdict.patch)
     except ApiError as error:
         raise errors.internal(jsonpatch.told(error)) from None
     if patched == shown:
         return False
-    attributes.obj = await _in_version(core, attributes.served, attributes.subresource, patched)
+    attributes.obj = await _converted(core, attributes.served, attributes.subresource, patched)
     return True
 
 
 async def validate(core: Core, plan: Plan, attributes: Attributes, outcome: Outcome) -> None:
-    chosen = [(hook, target) for hook, target in plan.validating if matching.selects(hook, attributes, core.namespace)]
+    chosen = [
+        (hook, target)
+        for hook, target in plan.validating
+        if matching.selects(hook.criteria, attributes, core.namespace)
+    ]
     if not chosen:
         return
     answers = await asyncio.gather(
@@ -120,8 +124,8 @@ async def validate(core: Core, plan: Plan, attributes: Attributes, outcome: Outc
 
 async def _ask(core: Core, hook: Hook, target: Served, attributes: Attributes, *, mutating: bool) -> Verdict | None:
     """None if the webhook is not concerned, or could not be asked and need not be."""
-    obj = await _shown(core, attributes, target, attributes.obj)
-    old = await _shown(core, attributes, target, attributes.old)
+    obj = await in_version(core, attributes, target, attributes.obj)
+    old = await in_version(core, attributes, target, attributes.old)
     if hook.conditions and not _is_concerned(core, hook, attributes, review.content(attributes, target), obj, old):
         return None
     if attributes.dry_run and hook.side_effects not in _HARMLESS:
@@ -144,20 +148,22 @@ def _is_concerned(
 ) -> bool:
     try:
         rights = asking.rights(core.authorizer, attributes)
-        return conditions.hold(hook.conditions, obj, old, request, rights)
+        scope = {"object": obj, "oldObject": old, "request": request, "authorizer": rights}
+        return conditions.hold(hook.conditions, scope)
     except conditions.NotEvaluated as error:
         if hook.ignores_failure:
             return False
         raise errors.forbidden(attributes.served.group_resource, attributes.name, str(error)) from None
 
 
-async def _shown(core: Core, attributes: Attributes, target: Served, obj: Object | None) -> Object | None:
+async def in_version(core: Core, attributes: Attributes, target: Served, obj: Object | None) -> Object | None:
+    """The object as whoever wants to see the request in that version is shown it."""
     if obj is None or target is attributes.served:
         return obj
-    return await _in_version(core, target, attributes.subresource, obj)
+    return await _converted(core, target, attributes.subresource, obj)
 
 
-async def _in_version(core: Core, served: Served, subresource: str, obj: Object) -> Object:
+async def _converted(core: Core, served: Served, subresource: str, obj: Object) -> Object:
     wanted = served.resource.api_version
     if subresource == "scale" or obj.get("apiVersion") == wanted:
         return obj

@@ -1,4 +1,4 @@
-"""Whether a webhook is concerned with a request: its rules, and then its selectors.
+"""Whether a webhook or a policy is concerned with a request: its rules, and then its selectors.
 
 Rules are about kinds and operations and so are decided once per kind (`target`); selectors are about objects and their
 namespaces and are decided for each request (`selects`).
@@ -30,6 +30,8 @@ class Rule:
     resources: tuple[tuple[str, str], ...]
     """Resource and subresource, each of which may be `*`."""
     scope: str
+    names: frozenset[str] = frozenset()
+    """Of the objects that it is about; none is any. Only policies have them."""
 
     def matches(self, resource: Resource, subresource: str, operation: Operation) -> bool:
         return (
@@ -45,18 +47,28 @@ def _has(accepted: frozenset[str], value: str) -> bool:
     return value in accepted or "*" in accepted
 
 
+@frozen
+class Criteria:
+    """What a webhook, a policy or a binding of one is concerned with."""
+
+    rules: tuple[Rule, ...]
+    is_exact: bool
+    namespaces: LabelSelector
+    objects: LabelSelector
+    excluded: tuple[Rule, ...] = ()
+    is_open: bool = False
+    """No rules mean any request, and not none."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Hook:
     """One webhook of one configuration; the same hook is the same object until its configuration changes."""
 
     name: str
-    rules: tuple[Rule, ...]
+    criteria: Criteria
     endpoint: Endpoint
     timeout: float
     ignores_failure: bool
-    is_exact: bool
-    namespaces: LabelSelector
-    objects: LabelSelector
     review_versions: tuple[str, ...]
     side_effects: str
     reinvoked: bool
@@ -81,19 +93,39 @@ class Attributes:
     dry_run: bool = False
 
 
-def target(hook: Hook, registry: Registry, served: Served, subresource: str, operation: Operation) -> Served | None:
-    """The version of the resource in which the hook wants to see such a request; None if it does not."""
-    resource = served.resource
-    if any(rule.matches(resource, subresource, operation) for rule in hook.rules):
-        return served
-    if hook.is_exact:
+def target(
+    criteria: Criteria,
+    registry: Registry,
+    served: Served,
+    subresource: str,
+    operation: Operation,
+    name: str | None = None,
+) -> Served | None:
+    """The version of the resource in which such a request is to be seen; None if it is not.
+
+    Without a name the answer is about requests of that sort, and some of them may turn out to be of no concern.
+    """
+
+    def found(rules: tuple[Rule, ...]) -> Served | None:
+        if any(_is_about(rule, served, subresource, operation, name) for rule in rules):
+            return served
+        if criteria.is_exact or not rules:
+            return None
+        others = list(_equivalents(registry, served))
+        for rule in rules:
+            for other in others:
+                if _is_about(rule, other, subresource, operation, name):
+                    return other
         return None
-    others = list(_equivalents(registry, served))
-    for rule in hook.rules:
-        for other in others:
-            if rule.matches(other.resource, subresource, operation):
-                return other
-    return None
+
+    if name is not None and criteria.excluded and found(criteria.excluded) is not None:
+        return None
+    return served if criteria.is_open and not criteria.rules else found(criteria.rules)
+
+
+def _is_about(rule: Rule, served: Served, subresource: str, operation: Operation, name: str | None) -> bool:
+    is_named = name is None or not rule.names or name in rule.names
+    return is_named and rule.matches(served.resource, subresource, operation)
 
 
 def _equivalents(registry: Registry, served: Served) -> Iterable[Served]:
@@ -105,15 +137,15 @@ def _equivalents(registry: Registry, served: Served) -> Iterable[Served]:
             yield other
 
 
-def selects(hook: Hook, attributes: Attributes, namespace: Callable[[str], Object | None]) -> bool:
-    if hook.objects and not any(
-        hook.objects.matches(objects.labels(obj)) for obj in (attributes.obj, attributes.old) if obj is not None
+def selects(criteria: Criteria, attributes: Attributes, namespace: Callable[[str], Object | None]) -> bool:
+    if criteria.objects and not any(
+        criteria.objects.matches(objects.labels(obj)) for obj in (attributes.obj, attributes.old) if obj is not None
     ):
         return False
-    if not hook.namespaces or not attributes.namespace:
+    if not criteria.namespaces or not attributes.namespace:
         return True
     is_namespace = attributes.served.resource == NAMESPACES
     if is_namespace and not attributes.subresource and attributes.obj is not None:
-        return hook.namespaces.matches(objects.labels(attributes.obj))
+        return criteria.namespaces.matches(objects.labels(attributes.obj))
     found = namespace(attributes.namespace)
-    return found is not None and hook.namespaces.matches(objects.labels(found))
+    return found is not None and criteria.namespaces.matches(objects.labels(found))

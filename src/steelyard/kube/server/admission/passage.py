@@ -1,4 +1,4 @@
-"""One request's way past the webhooks, between what the server makes of a request and what it stores.
+"""One request's way past the webhooks and policies, between what the server makes of a request and what it stores.
 
 While webhooks are asked, the rest of the server goes on: whoever calls this reads the object again afterwards, or
 writes with the expectation that it is unchanged, and starts over if it is not.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.server import drafts, scales
-from steelyard.kube.server.admission import dispatching
+from steelyard.kube.server.admission import dispatching, judging
 from steelyard.kube.server.admission.configurations import Plan
 from steelyard.kube.server.admission.matching import Attributes, Operation
 from steelyard.kube.server.call import Call
@@ -67,14 +67,15 @@ class Passage:
         draft.obj = decoded.obj
 
     async def validate(self, obj: Object, draft: Draft) -> None:
-        """Asks the validating webhooks about the object as it would be stored; all warnings go to the draft."""
-        if self.plan.validating:
+        """Asks the policies and then the validating webhooks about the object as it would be stored; all warnings go
+        to the draft."""
+        if self.plan.validating or self.plan.policies:
             self.attributes.obj = self._shown(obj)
             await self._ask(mutating=False)
         draft.warnings += tuple(self.outcome.warnings)
 
     async def delete(self) -> tuple[str, ...]:
-        """Asks both kinds about a deletion; the warnings."""
+        """Asks all of them about a deletion; the warnings."""
         await self._ask(mutating=True)
         await self._ask(mutating=False)
         return tuple(self.outcome.warnings)
@@ -85,6 +86,8 @@ class Passage:
     async def _ask(self, *, mutating: bool) -> None:
         ask = dispatching.mutate if mutating else dispatching.validate
         try:
+            if not mutating and self.plan.policies:
+                await judging.judge(self.core, self.plan.policies, self.attributes, self.outcome)
             await ask(self.core, self.plan, self.attributes, self.outcome)
         except errors.ApiError as error:
             error.warnings = tuple(self.outcome.warnings)
@@ -97,7 +100,7 @@ class Passage:
 def of_write(
     core: Core, served: Served, call: Call, wanted: WriteOptions, operation: Operation, old: Object | None = None
 ) -> Passage | None:
-    """None if no webhook can be concerned."""
+    """None if neither a webhook nor a policy can be concerned."""
     plan = core.webhooks.plan(served, call.subresource, operation)
     if plan is None:
         return None

@@ -16,8 +16,10 @@ from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 
 if TYPE_CHECKING:
+    from steelyard.kube.resources import Resource
     from steelyard.kube.server.authz import Authorizer
     from steelyard.kube.server.call import Call
+    from steelyard.kube.store.record import Record
 
 
 class Taken(Protocol):
@@ -26,6 +28,29 @@ class Taken(Protocol):
     def address(self, address: str) -> bool: ...
 
     def port(self, port: int) -> bool: ...
+
+
+class Found(Protocol):
+    @property
+    def resource(self) -> Resource: ...
+
+
+class Kinds(Protocol):
+    def of_kind(self, group: str, kind: str) -> Found | None: ...
+
+
+class Around(Protocol):
+    """The server that an object is written to."""
+
+    @property
+    def authorizer(self) -> Authorizer: ...
+
+    @property
+    def registry(self) -> Kinds: ...
+
+    def head(self, resource: Resource, namespace: str, name: str) -> Record: ...
+
+    def timestamp(self) -> str: ...
 
 
 class Strategy:
@@ -84,8 +109,8 @@ class Strategy:
         del obj, taken
         return []
 
-    def involve(self, obj: Object, old: Object | None, call: Call, authorizer: Authorizer, now: str) -> None:
-        """Puts in what depends on who asks and when, last of all, and raises Forbidden if they may not; in place."""
+    def involve(self, obj: Object, old: Object | None, call: Call, around: Around) -> None:
+        """Puts in what depends on who asks and when, last of all, and raises an ApiError if they may not; in place."""
 
     def warnings(self, obj: Object, old: Object | None = None) -> tuple[str, ...]:
         del obj, old

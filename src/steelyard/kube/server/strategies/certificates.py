@@ -17,7 +17,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.server.authz import Attributes, Authorizer
 from steelyard.kube.server.call import SYSTEM_MASTERS, Call, User
 from steelyard.kube.server.strategies import signingrequests
-from steelyard.kube.server.strategies.base import Strategy, spec
+from steelyard.kube.server.strategies.base import Around, Strategy, spec
 
 GROUP: Final = "certificates.k8s.io"
 _PLURAL: Final = "certificatesigningrequests"
@@ -65,18 +65,18 @@ class SigningRequestStrategy(Strategy):
         if given:
             obj["status"] = {**objects.mapping(obj.get("status")), "conditions": given}
 
-    def involve(self, obj: Object, old: Object | None, call: Call, authorizer: Authorizer, now: str) -> None:
+    def involve(self, obj: Object, old: Object | None, call: Call, around: Around) -> None:
         if old is None:
             obj["spec"] = {**obj["spec"], **_requester(call.user)}
             _check_subject(obj, call)
             return
         if call.subresource and obj is not old:
-            _fill_times(obj, old, now)
+            _fill_times(obj, old, around.timestamp())
         signer = str(objects.at(old, "spec", "signerName") or "")
         if call.subresource == "approval":
-            _check_signer(call, authorizer, "approve", signer)
+            _check_signer(call, around.authorizer, "approve", signer)
         elif call.subresource == "status" and _signed(obj) != _signed(old):
-            _check_signer(call, authorizer, "sign", signer)
+            _check_signer(call, around.authorizer, "sign", signer)
 
     def validate_create(self, obj: Object) -> list[Cause]:
         return list(_judge(obj, None))

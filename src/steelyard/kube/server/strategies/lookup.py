@@ -68,7 +68,7 @@ _STRATEGIES: Final[dict[tuple[str, str], Strategy]] = {
     (_ADMISSION, "validatingwebhookconfigurations"): webhooks.WebhookStrategy(mutating=False),
     (_ADMISSION, "mutatingwebhookconfigurations"): webhooks.WebhookStrategy(mutating=True),
     (_ADMISSION, "validatingadmissionpolicies"): policies.PolicyStrategy(),
-    (_ADMISSION, "validatingadmissionpolicybindings"): policies.PolicyStrategy(),
+    (_ADMISSION, "validatingadmissionpolicybindings"): policies.BindingStrategy(),
 }
 
 

@@ -61,9 +61,9 @@ class WebhookStrategy(Strategy):
             place = f"webhooks[{index}]"
             yield from _name(str(hook.get("name") or ""), f"{place}.name")
             for number, rule in enumerate(map(objects.mapping, objects.sequence(hook.get("rules")))):
-                yield from _rule(rule, f"{place}.rules[{number}]")
-            yield from _supported(hook, "failurePolicy", ("Fail", "Ignore"), place)
-            yield from _supported(hook, "matchPolicy", ("Equivalent", "Exact"), place)
+                yield from rule_problems(rule, f"{place}.rules[{number}]")
+            yield from supported(hook, "failurePolicy", ("Fail", "Ignore"), place)
+            yield from supported(hook, "matchPolicy", ("Equivalent", "Exact"), place)
             yield from _side_effects(hook, place, _HARMLESS if is_harmless else _SIDE_EFFECTS)
             seconds = hook.get("timeoutSeconds")
             if isinstance(seconds, int) and not 1 <= seconds <= 30:
@@ -72,7 +72,7 @@ class WebhookStrategy(Strategy):
             for key in ("namespaceSelector", "objectSelector"):
                 yield from labelselectors.validate(objects.mapping(hook.get(key)), f"{place}.{key}")
             if self._mutating:
-                yield from _supported(hook, "reinvocationPolicy", ("IfNeeded", "Never"), place)
+                yield from supported(hook, "reinvocationPolicy", ("IfNeeded", "Never"), place)
             yield from endpoint.validate(objects.mapping(hook.get("clientConfig")), f"{place}.clientConfig")
             if hook.get("matchConditions") not in known_conditions:
                 yield from conditions.validate(conditions.of(hook), f"{place}.matchConditions")
@@ -100,7 +100,7 @@ def _name(name: str, place: str) -> Iterable[Cause]:
         yield fields.invalid(place, name, "should be a domain with at least three segments separated by dots")
 
 
-def _supported(hook: Object, key: str, accepted: tuple[str, ...], place: str) -> Iterable[Cause]:
+def supported(hook: Object, key: str, accepted: tuple[str, ...], place: str) -> Iterable[Cause]:
     if hook.get(key) is not None and hook[key] not in accepted:
         yield fields.not_supported(f"{place}.{key}", hook[key], accepted)
 
@@ -109,10 +109,10 @@ def _side_effects(hook: Object, place: str, accepted: tuple[str, ...]) -> Iterab
     if hook.get("sideEffects") is None:
         yield fields.required(f"{place}.sideEffects", f"must specify one of {', '.join(accepted)}")
     else:
-        yield from _supported(hook, "sideEffects", accepted, place)
+        yield from supported(hook, "sideEffects", accepted, place)
 
 
-def _rule(rule: Object, place: str) -> Iterable[Cause]:
+def rule_problems(rule: Object, place: str) -> Iterable[Cause]:
     operations = _texts(rule, "operations")
     yield from _listed(operations, f"{place}.operations", "operations")
     for index, operation in enumerate(operations):
