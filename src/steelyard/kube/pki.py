@@ -1,7 +1,8 @@
 """X.509 for API servers and clusters: authorities, serving and client certificates, all with ECDSA P-256 keys.
 
-ECDSA because an RSA-2048 key takes 50 ms to make on a small machine and a cluster needs six. Times are arguments, so
-that tests can make a certificate that has expired.
+ECDSA because an RSA-2048 key takes 50 ms to make on a small machine and a cluster needs six. An authority that somebody
+brings along may have an RSA key, as Cluster API and kubeadm make them. Times are arguments, so that tests can make a
+certificate that has expired.
 """
 
 from __future__ import annotations
@@ -9,10 +10,12 @@ from __future__ import annotations
 import datetime
 import ipaddress
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias, cast
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from steelyard.frozen import frozen
@@ -22,6 +25,10 @@ LEAF_LIFETIME = datetime.timedelta(days=365)
 _CLOCK_SKEW = datetime.timedelta(minutes=5)
 _UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 """Where Kubernetes looks for the UID of a user in the subject of a certificate."""
+
+
+_PublicKey: TypeAlias = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
+_PrivateKey: TypeAlias = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 
 @frozen
@@ -122,6 +129,16 @@ def expiry_of(certificate: bytes) -> datetime.datetime:
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
+def check_authority(authority: KeyPair) -> None:
+    """Raises ValueError, with the reason, unless certificates can be issued with it."""
+    try:
+        certificate = x509.load_pem_x509_certificate(authority.certificate)
+    except ValueError as error:
+        raise ValueError("the certificate is not PEM") from error
+    if certificate.public_key() != _load_key(authority.key).public_key():
+        raise ValueError("the private key does not belong to the certificate")
+
+
 def hosts_of(certificate: bytes) -> list[str]:
     """The names and addresses that a serving certificate is valid for."""
     try:
@@ -159,7 +176,7 @@ def _issue(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key()), critical=False)
+        .add_extension(_identifier_of(issuer), critical=False)
     )
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -198,6 +215,15 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
+def _identifier_of(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    """As the issuer calls its own key, however it arrived at that: who verifies a chain compares the two."""
+    try:
+        own = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
+    except x509.ExtensionNotFound:
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(cast("_PublicKey", issuer.public_key()))
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(own.value)
+
+
 def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=True,
@@ -212,10 +238,16 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     )
 
 
-def _load_key(key: bytes) -> ec.EllipticCurvePrivateKey:
-    loaded = serialization.load_pem_private_key(key, password=None)
-    if not isinstance(loaded, ec.EllipticCurvePrivateKey):
-        raise TypeError("the private key is not an elliptic-curve key")
+def _load_key(key: bytes) -> _PrivateKey:
+    """PKCS#1, SEC 1 or PKCS#8. Raises ValueError, also for a key that is locked with a password."""
+    try:
+        loaded = serialization.load_pem_private_key(key, password=None)
+    except TypeError as error:
+        raise ValueError("the private key is locked with a password") from error
+    except UnsupportedAlgorithm as error:
+        raise ValueError(f"the private key is of a kind that is not supported: {error}") from error
+    if not isinstance(loaded, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+        raise ValueError("the private key is neither an elliptic-curve nor an RSA key")
     return loaded
 
 

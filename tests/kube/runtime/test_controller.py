@@ -11,7 +11,7 @@ from steelyard.kube import errors, objects
 from steelyard.kube.resources import CONFIG_MAPS, SECRETS
 from steelyard.kube.runtime import logs, mapping
 from steelyard.kube.runtime.clock import VirtualClock
-from steelyard.kube.runtime.controller import Controller, Reconciler, Result, Watch
+from steelyard.kube.runtime.controller import RESYNC, Controller, Reconciler, Result, Watch
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.runtime.metrics import Metrics
@@ -152,7 +152,31 @@ async def test_requeue_after_comes_back_without_any_change(platform: Platform) -
     assert len(reconciler.keys) == 1
     await platform.clock.advance(2)
     assert len(reconciler.keys) == 2
+
+
+async def test_each_object_is_looked_at_again_after_hours_at_a_time_of_its_own(platform: Platform) -> None:
+    reconciler = Recording()
+    for number in range(20):
+        await platform.server.create(CONFIG_MAPS, config_map(f"c-{number}"))
+    await platform.start(reconciler)
+    reconciler.keys.clear()
+    await platform.clock.advance(RESYNC / 2 - 1)
+    assert reconciler.keys == []
+    await platform.clock.advance(RESYNC / 2)
+    assert 0 < len(reconciler.keys) < 20
+    await platform.clock.advance(RESYNC / 2 + 1)
+    assert len(set(reconciler.keys)) == 20
+    assert platform.clock.pending == 1, "all wait on one timer"
+
+
+async def test_an_object_that_is_gone_is_not_looked_at_again(platform: Platform) -> None:
+    reconciler = Recording()
+    await platform.server.create(CONFIG_MAPS, config_map("a"))
+    await platform.start(reconciler)
+    await platform.server.delete(CONFIG_MAPS, "a", "default")
+    await turns()
     assert platform.clock.pending == 0
+    assert reconciler.keys == ["default/a"] * 2
 
 
 async def test_failure_is_logged_with_its_fields_counted_and_tried_again(
@@ -292,7 +316,7 @@ async def test_own_write_is_reconciled_once_more_and_then_there_is_silence(platf
     await platform.manager.idle()
     assert reconciler.count == 2
     calls = list(platform.server.calls)
-    await platform.clock.advance(86400)
+    await platform.clock.advance(RESYNC / 2 - 1)
     assert platform.server.calls == calls
 
 

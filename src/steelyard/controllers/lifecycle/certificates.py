@@ -6,12 +6,14 @@
     <cluster>-sa     the key that signs service-account tokens  /etc/kubernetes/pki/sa.{pub,key}
 
 A Secret that exists is never made anew: each is created on its own, so a crash between two of them leaves those that
-exist in use. Secrets a user has brought along are used as they are and stay the user's (no owner reference).
+exist in use. Secrets a user has brought along are used as they are and stay the user's (no owner reference). Nor is one
+made in place of a Secret that was taken away while machines run with what was in it: that would cut them off.
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 from collections.abc import Sequence
 
@@ -52,7 +54,11 @@ class File:
 
 
 class Missing(Exception):
-    """A Secret with certificates is not there (yet)."""
+    """A Secret with certificates is not there (yet), or cannot be used; the message says which and why."""
+
+
+class Lost(Missing):
+    """Secrets were taken away that machines run with; the message says what to do."""
 
 
 async def ensure(
@@ -61,25 +67,31 @@ async def ensure(
     *,
     owner: Object,
     cluster_configuration: Object,
+    data_secrets: Sequence[str],
     now: datetime.datetime,
 ) -> None:
-    """Makes the Secrets that do not exist, owned by the given object (the control plane)."""
+    """Makes the Secrets that do not exist, owned by the given object (the control plane).
+
+    `data_secrets` name the bootstrap data of its machines. Where there is any, what is missing has been there before:
+    raises `Lost`.
+    """
     namespace, name = objects.namespace(cluster), objects.name(cluster)
     days = int(cluster_configuration.get("caCertificateValidityPeriodDays") or 0)
     lifetime = datetime.timedelta(days=days) if days else pki.CA_LIFETIME
     has_external_etcd = bool(objects.at(cluster_configuration, "etcd", "external"))
+    missing: list[str] = []
     for purpose in PURPOSES:
         if purpose == ETCD_CA and has_external_etcd:
             continue
-        try:
-            await client.get(resources.SECRETS, names.secret_name(name, purpose), namespace)
-        except errors.NotFound:
-            pair = _service_account_keys() if purpose == SERVICE_ACCOUNT else _authority(now, lifetime)
-            secret = as_secret(namespace, name, purpose, pair, owner)
-            try:
-                await client.create(resources.SECRETS, secret)
-            except errors.AlreadyExists:
-                continue
+        if not await _exists(client, namespace, names.secret_name(name, purpose)):
+            missing.append(purpose)
+    if missing and data_secrets:
+        copies = [each for each in data_secrets if await _exists(client, namespace, each)]
+        raise Lost(_what_to_do(namespace, name, missing, copies, cluster_configuration))
+    for purpose in missing:
+        pair = _service_account_keys() if purpose == SERVICE_ACCOUNT else _authority(now, lifetime)
+        with contextlib.suppress(errors.AlreadyExists):
+            await client.create(resources.SECRETS, as_secret(namespace, name, purpose, pair, owner))
 
 
 async def read(client: Client, cluster: Object, purpose: str) -> KeyPair:
@@ -91,9 +103,25 @@ async def read(client: Client, cluster: Object, purpose: str) -> KeyPair:
     data = objects.mapping(secret.get("data"))
     if not data.get(_CERTIFICATE_KEY):
         raise Missing(f"Secret {namespace}/{name} has no {_CERTIFICATE_KEY}")
-    return KeyPair(
-        base64.b64decode(str(data[_CERTIFICATE_KEY])), base64.b64decode(str(data.get(_PRIVATE_KEY_KEY) or ""))
-    )
+    try:
+        return KeyPair(
+            base64.b64decode(str(data[_CERTIFICATE_KEY])), base64.b64decode(str(data.get(_PRIVATE_KEY_KEY) or ""))
+        )
+    except ValueError as error:
+        raise Missing(f"Secret {namespace}/{name} cannot be read: {error}") from error
+
+
+async def read_authority(client: Client, cluster: Object) -> KeyPair:
+    """The cluster's authority, good for signing."""
+    authority = await read(client, cluster, CLUSTER_CA)
+    name = f"Secret {objects.namespace(cluster)}/{names.secret_name(objects.name(cluster), CLUSTER_CA)}"
+    if not authority.key:
+        raise Missing(f"{name} has no {_PRIVATE_KEY_KEY}, so nothing can be signed with it")
+    try:
+        pki.check_authority(authority)
+    except ValueError as error:
+        raise Missing(f"{name} is not an authority: {error}") from error
+    return authority
 
 
 async def control_plane_files(client: Client, cluster: Object, cluster_configuration: Object) -> Sequence[File]:
@@ -132,6 +160,29 @@ def as_secret(namespace: str, cluster_name: str, purpose: str, pair: KeyPair, ow
             _PRIVATE_KEY_KEY: base64.b64encode(pair.key).decode(),
         },
     }
+
+
+async def _exists(client: Client, namespace: str, name: str) -> bool:
+    try:
+        await client.get(resources.SECRETS, name, namespace)
+    except errors.NotFound:
+        return False
+    return True
+
+
+def _what_to_do(
+    namespace: str, cluster_name: str, missing: Sequence[str], copies: Sequence[str], cluster_configuration: Object
+) -> str:
+    secrets = ", ".join(f"{namespace}/{names.secret_name(cluster_name, purpose)}" for purpose in missing)
+    text = (
+        f"Secret {secrets} was deleted while machines run with what was in it; a new one would cut them off, so none "
+        f"is made. Create it again with {_CERTIFICATE_KEY} and {_PRIVATE_KEY_KEY} as they were: from a backup"
+    )
+    if not copies:
+        return f"{text}, or from the disk of a control-plane machine"
+    directory = cluster_configuration.get("certificatesDir") or DEFAULT_DIRECTORY
+    files = ", ".join(f"{directory}/{file}" for purpose in missing for file in _FILES[purpose])
+    return f"{text}, or from the files {files} in the bootstrap data of a machine (Secret {namespace}/{copies[0]})"
 
 
 def _authority(now: datetime.datetime, lifetime: datetime.timedelta) -> KeyPair:

@@ -1,7 +1,7 @@
 """The Secret `<cluster>-kubeconfig`: how an administrator, and the platform itself, reach a cluster's API.
 
-Its client certificate names `kubernetes-admin` in group `system:masters` and lasts a year; it is made anew once less
-than half of that is left, whenever the control plane is reconciled.
+Its client certificate names `kubernetes-admin` in group `system:masters` and lasts a year; it is made anew once half of
+that is left, for which the control plane's reconciler sets a timer.
 
 Whoever may write Secrets in the cluster's namespace can write anything into it, so the platform takes from it no more
 than who it is (`connection`): where it connects to is the Cluster's endpoint, and whom it believes there is the
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import datetime
 import ipaddress
 import urllib.parse
@@ -35,24 +36,33 @@ _RENEW_BELOW = pki.LEAF_LIFETIME / 2
 _SHOWN = 100
 
 
-async def ensure(client: Client, cluster: Object, *, owner: Object, endpoint: str, now: datetime.datetime) -> None:
-    """Makes the Secret, or renews a certificate in it that nears its end if the Secret is the owner's."""
+async def ensure(
+    client: Client, cluster: Object, *, owner: Object, endpoint: str, now: datetime.datetime
+) -> datetime.datetime | None:
+    """Makes the Secret, or makes it anew where it is the owner's and no longer right; returns when it must be renewed.
+
+    Right is one with the cluster's address and authority, and with a certificate that is good for long enough. A Secret
+    that a user has brought along is left as it is (None).
+    """
     namespace, cluster_name = objects.namespace(cluster), objects.name(cluster)
-    name = names.secret_name(cluster_name, PURPOSE)
+    name, server = names.secret_name(cluster_name, PURPOSE), f"https://{endpoint}"
     try:
         existing = await client.get(resources.SECRETS, name, namespace)
     except errors.NotFound:
-        authority = await certificates.read(client, cluster, certificates.CLUSTER_CA)
-        text = generate(cluster_name, f"https://{endpoint}", authority, now=now)
-        try:
+        authority = await certificates.read_authority(client, cluster)
+        text = generate(cluster_name, server, authority, now=now)
+        with contextlib.suppress(errors.AlreadyExists):
             await client.create(resources.SECRETS, _secret(namespace, cluster_name, text, owner))
-        except errors.AlreadyExists:
-            return
-        return
-    if objects.is_owned_by(existing, owner) and needs_renewal(existing, now):
-        authority = await certificates.read(client, cluster, certificates.CLUSTER_CA)
-        text = generate(cluster_name, f"https://{endpoint}", authority, now=now)
-        await client.patch(resources.SECRETS, name, {"data": {DATA_KEY: _encoded(text)}}, namespace)
+        return now + _RENEW_BELOW
+    if not objects.is_owned_by(existing, owner):
+        return None
+    due = renewal_of(existing, server)
+    if due is not None and now < due:
+        return due
+    authority = await certificates.read_authority(client, cluster)
+    text = generate(cluster_name, server, authority, now=now)
+    await client.patch(resources.SECRETS, name, {"data": {DATA_KEY: _encoded(text)}}, namespace)
+    return now + _RENEW_BELOW
 
 
 def generate(cluster_name: str, server: str, authority: KeyPair, *, now: datetime.datetime) -> str:
@@ -112,12 +122,14 @@ def connection(secret: Object, cluster: Object, authority: bytes) -> Connection:
     return replace(told, certificate_authority=authority or told.certificate_authority)
 
 
-def needs_renewal(secret: Object, now: datetime.datetime) -> bool:
+def renewal_of(secret: Object, server: str) -> datetime.datetime | None:
+    """When its certificate must be renewed; None for a kubeconfig that leads elsewhere or cannot be read."""
     try:
-        certificate = kubeconfigs.parse(text_of(secret)).resolve().client_certificate
-        return bool(certificate) and pki.expiry_of(certificate) - now < _RENEW_BELOW
+        told = kubeconfigs.parse(text_of(secret)).resolve()
+        expiry = pki.expiry_of(told.client_certificate)
     except ValueError:
-        return False
+        return None
+    return expiry - _RENEW_BELOW if _address(told.server) == _address(server) else None
 
 
 def _address(server: str) -> tuple[str, int] | None:

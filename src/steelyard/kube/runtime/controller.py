@@ -1,13 +1,16 @@
 """Runs one reconciler: events of its resource and of what it watches become keys, workers reconcile them.
 
 One object is never reconciled twice at the same time. A conflict means that somebody else wrote first: the key comes
-back quickly and without noise. Any other failure is logged once, counted, and comes back after its back-off.
+back quickly and without noise. Any other failure is logged once, counted, and comes back after its back-off. What has
+no event, as a thing outside that changed, is found by looking at every object again after some hours, each at a time of
+its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import random
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
@@ -25,6 +28,7 @@ from steelyard.kube.runtime.metrics import Metrics
 from steelyard.kube.runtime.workqueue import ShutDown, WorkQueue
 
 DEADLINE = 300.0
+RESYNC = 6 * 3600.0
 _CONFLICT_DELAY = 0.4
 
 _log = logs.get(__name__)
@@ -65,14 +69,19 @@ class Controller:
         *,
         workers: int = 1,
         deadline: float = DEADLINE,
+        resync: float = RESYNC,
     ) -> None:
-        """`deadline` bounds one reconcile, in seconds: one that hangs is cancelled and counts as failed."""
+        """`deadline` bounds one reconcile, in seconds: one that hangs is cancelled and counts as failed.
+
+        `resync` is after how many seconds, give or take half, an object is looked at again though nothing happened.
+        """
         self.name = name
         self.resource = resource
         self.reconciler = reconciler
         self.watches = tuple(watches)
         self.workers = workers
         self.deadline = deadline
+        self.resync = resync
         self.queue: WorkQueue[Key] = WorkQueue()
 
     def attach(self, informers: Informers, *, clock: clocks.Clock, metrics: Metrics) -> None:
@@ -80,7 +89,8 @@ class Controller:
         self.queue = WorkQueue(clock=clock, metrics=metrics.for_queue(self.name))
         self._clock = clock
         self._metrics = metrics.for_controller(self.name, self.resource.kind)
-        informers.of(self.resource).on_change(self._enqueue_self)
+        self._own = informers.of(self.resource)
+        self._own.on_change(self._enqueue_self)
         for watch in self.watches:
             informers.of(watch.resource).on_change(self._enqueue_mapped(watch))
 
@@ -154,9 +164,14 @@ class Controller:
                 self._metrics.successes.inc()
                 self._metrics.last_reconciled.set(self._clock.now().timestamp())
                 self.queue.forget(key)
-                if result.requeue_after is not None:
-                    self.queue.add_after(key, result.requeue_after)
+                self._schedule(key, result)
         self._metrics.duration.observe(self._clock.monotonic() - started)
+
+    def _schedule(self, key: Key, result: Result) -> None:
+        if result.requeue_after is not None:
+            self.queue.add_after(key, result.requeue_after)
+        if self._own.get(*key) is not None:
+            self.queue.add_after(key, self.resync * random.uniform(0.5, 1.5))  # noqa: S311 (jitter, not a secret)
 
     def _count_failure(self) -> None:
         self._metrics.failures.inc()

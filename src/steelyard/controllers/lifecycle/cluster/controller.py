@@ -1,18 +1,21 @@
-"""When a Cluster is looked at: with its control plane, infrastructure, workers, and machines that come and go.
+"""When a Cluster is looked at: with its control plane, infrastructure, workers, kubeconfig, and machines that go.
 
 The connections to workload clusters end when this controller does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import triggers
+from steelyard.controllers.lifecycle import kubeconfig, triggers
 from steelyard.controllers.lifecycle.cluster.reconcile import ClusterReconciler
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine, to_cluster
 from steelyard.controllers.lifecycle.workload import Workloads
-from steelyard.kube import objects
+from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.keys import Key
 
 
 class ClusterController(Controller):
@@ -49,6 +52,7 @@ def controller(reconciler: ClusterReconciler, view: View, workloads: Workloads, 
             ),
             Watch(capi.MACHINE_SETS, to_cluster, lambda _, new: new is None),
             Watch(capi.MACHINES, to_cluster, _machine_matters),
+            Watch(resources.SECRETS, _to_cluster_of_kubeconfig, triggers.changed(("data",))),
         ],
         workers=workers,
     )
@@ -56,6 +60,12 @@ def controller(reconciler: ClusterReconciler, view: View, workloads: Workloads, 
     reconciler.enqueue = made.enqueue
     workloads.on_connected(lambda cluster: made.enqueue([cluster]))
     return made
+
+
+def _to_cluster_of_kubeconfig(secret: Object) -> Iterable[Key]:
+    suffix = f"-{kubeconfig.PURPOSE}"
+    name = objects.name(secret)
+    return [Key(objects.namespace(secret), name.removesuffix(suffix))] if name.endswith(suffix) else []
 
 
 def _machine_matters(old: Object | None, new: Object | None) -> bool:

@@ -16,7 +16,7 @@ from steelyard.controllers.lifecycle.cluster.status import Observed
 from steelyard.controllers.lifecycle.contract import Externals, Reference
 from steelyard.controllers.lifecycle.drafts import Draft
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine
-from steelyard.controllers.lifecycle.workload import Workloads
+from steelyard.controllers.lifecycle.workload import Connection, Workloads
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -50,7 +50,7 @@ class ClusterReconciler:
         if not is_going and names.CLUSTER_FINALIZER not in objects.finalizers(cluster):
             draft.add_finalizer(names.CLUSTER_FINALIZER)
             await draft.save_object()
-        connection = self._workloads.current(key)
+        connection = await self._current_connection(key)
         observed = Observed(
             machine_deployments=self._view.machine_deployments_of_cluster(cluster),
             machine_sets=self._view.machine_sets_of_cluster(cluster),
@@ -72,6 +72,12 @@ class ClusterReconciler:
         status.update(draft.object, observed, self._clock.now())
         await draft.save_status()
         return Result(_REFERENCE_RETRY if observed.problems else None)
+
+    async def _current_connection(self, key: Key) -> Connection | None:
+        """The connection if there is one, opened anew where the kubeconfig has changed since."""
+        if self._workloads.current(key) is None:
+            return None
+        return await self._workloads.connection(key)
 
     async def _part(self, draft: Draft, observed: Observed, field: str) -> Object | None:
         """What the Cluster refers to, watched from now on and owned by the Cluster."""

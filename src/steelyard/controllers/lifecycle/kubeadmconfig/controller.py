@@ -1,4 +1,4 @@
-"""When a KubeadmConfig is looked at: with its machine, with its cluster's progress, and by itself."""
+"""When a KubeadmConfig is looked at: with its machine, its data, its cluster's progress, and by itself."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers.lifecycle import triggers
 from steelyard.controllers.lifecycle.kubeadmconfig.reconcile import KubeadmConfigReconciler
 from steelyard.controllers.lifecycle.view import View
-from steelyard.kube import objects
+from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import mapping
 from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.keys import Key
 
@@ -28,6 +29,7 @@ def controller(reconciler: KubeadmConfigReconciler, view: View, *, workers: int)
                 to_config,
                 triggers.changed(("status", "nodeRef"), ("spec", "bootstrap"), triggers.DELETION),
             ),
+            Watch(resources.SECRETS, mapping.to_owner(capi.KUBEADM_CONFIGS), lambda _, new: new is None),
             Watch(capi.CLUSTERS, configs_of_cluster, triggers.CLUSTER_PROGRESS),
         ],
         workers=workers,

@@ -83,12 +83,13 @@ class KubeadmConfigReconciler:
             raise Unprepared("Waiting for Cluster status.initialization.infrastructureProvisioned to be true")
         is_initialized = bool(objects.at(cluster, "status", "initialization", "controlPlaneInitialized"))
         has_joined = bool(objects.at(machine, "status", "nodeRef", "name"))
-        if objects.at(draft.object, "status", "initialization", "dataSecretCreated"):
+        is_lost = not has_joined and await self._data_is_lost(draft.object, machine)
+        if objects.at(draft.object, "status", "initialization", "dataSecretCreated") and not is_lost:
             if is_initialized and is_control_plane_machine(machine):
                 await lock.release(self._client, cluster, machine)
             return None if has_joined else await self._renew_token(draft, cluster)
         given = objects.at(machine, "spec", "bootstrap", "dataSecretName")
-        if given:
+        if given and not is_lost:
             self._mark_created(draft, str(given))
             return None
         if draft.spec.get("format") not in (None, "", "cloud-config"):
@@ -98,6 +99,17 @@ class KubeadmConfigReconciler:
                 raise Unprepared("Waiting for Cluster control plane to be initialized")
             return await self._prepare_init(draft, machine, cluster)
         return await self._prepare_join(draft, machine, cluster)
+
+    async def _data_is_lost(self, config: Object, machine: Object) -> bool:
+        """Whether the machine was given data made here that is not there any more. What a user gave is the user's."""
+        name = objects.name(config)
+        if objects.at(machine, "spec", "bootstrap", "dataSecretName") != name:
+            return False
+        try:
+            await self._client.get(resources.SECRETS, name, objects.namespace(config))
+        except errors.NotFound:
+            return True
+        return False
 
     async def _prepare_init(self, draft: Draft, machine: Object, cluster: Object) -> float | None:
         if not await lock.acquire(self._client, cluster, machine):

@@ -59,7 +59,10 @@ def _needs_renewal(secret: Object, now: datetime.datetime) -> bool:
     text = objects.at(secret, "data", "expiration")
     if not text:
         return False
-    return clocks.parse_rfc3339(base64.b64decode(str(text)).decode()) - now < _RENEW_BELOW
+    try:
+        return clocks.parse_rfc3339(base64.b64decode(str(text)).decode()) - now < _RENEW_BELOW
+    except ValueError:
+        return True
 
 
 def _secret(name: str, token_id: str, token_secret: str, expiration: str) -> Object:

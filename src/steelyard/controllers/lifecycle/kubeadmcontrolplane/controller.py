@@ -1,14 +1,14 @@
-"""When a KubeadmControlPlane is looked at: with its machines, its cluster's progress, and workers that hold it up."""
+"""When a KubeadmControlPlane is looked at: with its machines, Secrets, cluster, and workers that are in its way."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import triggers
+from steelyard.controllers.lifecycle import certificates, kubeconfig, triggers
 from steelyard.controllers.lifecycle.kubeadmcontrolplane.reconcile import ControlPlaneReconciler
 from steelyard.controllers.lifecycle.view import View
-from steelyard.kube import objects
+from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import mapping
 from steelyard.kube.runtime.controller import Controller, Watch
@@ -25,6 +25,13 @@ def controller(reconciler: ControlPlaneReconciler, view: View, *, workers: int) 
     def held_up_by(machine: Object) -> Iterable[Key]:
         cluster = view.cluster_of(machine)
         return of_cluster(cluster) if cluster is not None else []
+
+    def of_secret(secret: Object) -> Iterable[Key]:
+        """By the Secret's name alone: one that a user has brought along has no owner."""
+        for purpose in (*certificates.PURPOSES, kubeconfig.PURPOSE):
+            cluster = view.cluster(objects.namespace(secret), objects.name(secret).removesuffix(f"-{purpose}"))
+            if cluster is not None and objects.name(secret).endswith(f"-{purpose}"):
+                yield from of_cluster(cluster)
 
     return Controller(
         "lifecycle-kubeadmcontrolplane",
@@ -49,6 +56,7 @@ def controller(reconciler: ControlPlaneReconciler, view: View, *, workers: int) 
                 after=triggers.REPORT_AFTER,
             ),
             Watch(capi.MACHINES, held_up_by, lambda _, new: new is None),
+            Watch(resources.SECRETS, of_secret, triggers.changed(("data",), triggers.OWNERS)),
             Watch(capi.CLUSTERS, of_cluster, triggers.CLUSTER_PROGRESS),
         ],
         workers=workers,

@@ -79,17 +79,20 @@ class ControlPlaneReconciler:
             progress.waiting_for = "Waiting for Cluster status.initialization.infrastructureProvisioned to be true"
             return None
         now = self._clock.now()
-        configuration = objects.mapping(objects.at(control_plane, "spec", "kubeadmConfigSpec", "clusterConfiguration"))
-        await certificates.ensure(
-            self._client, cluster, owner=control_plane, cluster_configuration=configuration, now=now
-        )
+        try:
+            await self._ensure_certificates(control_plane, cluster)
+        except certificates.Lost as error:
+            progress.lost_certificates = str(error)
+            self._warn(control_plane, "CertificatesLost", str(error))
+            await self._release_hook(control_plane, cluster, self._view.machines_of(control_plane))
+            return _RETRY
         progress.has_certificates = True
         endpoint = contract.endpoint_text(cluster)
         if not endpoint:
             progress.waiting_for = "Waiting for Cluster spec.controlPlaneEndpoint to be set"
             return None
         try:
-            await kubeconfig.ensure(self._client, cluster, owner=control_plane, endpoint=endpoint, now=now)
+            renewal = await kubeconfig.ensure(self._client, cluster, owner=control_plane, endpoint=endpoint, now=now)
         except certificates.Missing as error:
             progress.certificates_problem = str(error)
             return _RETRY
@@ -97,10 +100,28 @@ class ControlPlaneReconciler:
             await self._change_machines(control_plane, cluster, progress)
         except (TemplateMissing, contract.UnknownKind, etcd.CannotRemove) as error:
             progress.blocked_by = (str(error),)
-            if self._recorder is not None:
-                self._recorder.warning(control_plane, "ControlPlaneBlocked", str(error))
+            self._warn(control_plane, "ControlPlaneBlocked", str(error))
             return _RETRY
-        return None
+        return (renewal - now).total_seconds() if renewal is not None else None
+
+    async def _ensure_certificates(self, control_plane: Object, cluster: Object) -> None:
+        configuration = objects.mapping(objects.at(control_plane, "spec", "kubeadmConfigSpec", "clusterConfiguration"))
+        data_secrets = [
+            str(objects.at(machine, "spec", "bootstrap", "dataSecretName") or "")
+            for machine in self._view.machines_of(control_plane)
+        ]
+        await certificates.ensure(
+            self._client,
+            cluster,
+            owner=control_plane,
+            cluster_configuration=configuration,
+            data_secrets=[name for name in data_secrets if name],
+            now=self._clock.now(),
+        )
+
+    def _warn(self, control_plane: Object, reason: str, message: str) -> None:
+        if self._recorder is not None:
+            self._recorder.warning(control_plane, reason, message)
 
     async def _change_machines(self, control_plane: Object, cluster: Object, progress: Progress) -> None:
         current = self._view.machines_of(control_plane)

@@ -27,6 +27,8 @@ class Progress:
     """What the cluster does not have yet, so that no machine can be made."""
     has_certificates: bool = False
     certificates_problem: str = ""
+    lost_certificates: str = ""
+    """What to do about certificates that machines run with and that nobody has any more."""
     step: Step | None = None
     blocked_by: tuple[str, ...] = ()
     deleting_reason: str = "Deleting"
@@ -109,6 +111,8 @@ def _available(machines: Sequence[Object], *, is_initialized: bool) -> Verdict:
 
 
 def _certificates(progress: Progress) -> list[Verdict]:
+    if progress.lost_certificates:
+        return [verdicts.false("CertificatesAvailable", "NotAvailable", progress.lost_certificates)]
     if progress.certificates_problem:
         return [verdicts.unknown("CertificatesAvailable", "InternalError", progress.certificates_problem)]
     return [verdicts.true("CertificatesAvailable", "Available")] if progress.has_certificates else []
