@@ -157,7 +157,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         manager = _manager(client, hosting, options.platform)
         checks: dict[str, Check] = {
             "store": lambda: store.check() or simulated_store.check(),
-            "controllers": lambda: None if manager.ready.is_set() else "the controllers are starting",
+            "controllers": manager.problem,
         }
         rotation = encryption.Rotation(options.data_dir.encryption_keys, sealer, (store, simulated_store))
         operations = {

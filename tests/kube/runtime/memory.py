@@ -21,6 +21,8 @@ class MemoryClient:
         self.compacted = 0
         self.calls: list[str] = []
         self.failures: dict[str, list[Exception]] = {}
+        self.unserved: set[Resource] = set()
+        """Kinds whose list and watch answer 404."""
         self.stored: dict[tuple[Resource, Key], Object] = {}
         self._changes: list[_Change] = []
         self._delivered = 0
@@ -67,7 +69,7 @@ class MemoryClient:
         limit: int = 0,
         continue_token: str = "",
     ) -> ObjectList:
-        self._called("list")
+        self._called("list", resource)
         found = [
             obj
             for (each, key), obj in self.stored.items()
@@ -84,7 +86,7 @@ class MemoryClient:
         label_selector: str = "",
         field_selector: str = "",
     ) -> AsyncIterator[WatchEvent]:
-        self._called("watch")
+        self._called("watch", resource)
         position = int(resource_version)
         if position < self.compacted:
             raise errors.Expired("too old resource version")
@@ -190,8 +192,10 @@ class MemoryClient:
     async def close(self) -> None:
         self.end_watches()
 
-    def _called(self, call: str) -> None:
+    def _called(self, call: str, resource: Resource | None = None) -> None:
         self.calls.append(call)
+        if resource in self.unserved:
+            raise errors.NotFound("the server could not find the requested resource")
         causes = self.failures.get(call)
         if causes:
             raise causes.pop(0)

@@ -8,8 +8,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from steelyard.kube import errors, objects
-from steelyard.kube.resources import CONFIG_MAPS, SECRETS
-from steelyard.kube.runtime import logs, mapping
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import CONFIG_MAPS, EVENTS, SECRETS, Resource
+from steelyard.kube.runtime import conditions, logs, mapping
 from steelyard.kube.runtime.clock import VirtualClock
 from steelyard.kube.runtime.controller import RESYNC, Controller, Reconciler, Result, Watch
 from steelyard.kube.runtime.keys import Key
@@ -318,6 +319,89 @@ async def test_own_write_is_reconciled_once_more_and_then_there_is_silence(platf
     calls = list(platform.server.calls)
     await platform.clock.advance(RESYNC / 2 - 1)
     assert platform.server.calls == calls
+
+
+THINGS = Resource("test.dev", "v1", "things", "Thing")
+
+
+class TestFailingForever:
+    """What a reconciler that never succeeds leaves for people to see."""
+
+    @pytest.fixture
+    async def thing(self, platform: Platform) -> Object:
+        thing = config_map("a")
+        thing |= {"apiVersion": THINGS.api_version, "kind": THINGS.kind}
+        return await platform.server.create(THINGS, thing)
+
+    async def start(self, platform: Platform, reconciler: Reconciler) -> None:
+        platform.manager.add(Controller("test", THINGS, reconciler))
+        platform.running = asyncio.create_task(platform.manager.run())
+        await turns()
+
+    async def seen(self, platform: Platform) -> Object:
+        return await platform.server.get(THINGS, "a", "default")
+
+    async def test_is_a_condition_and_an_event_until_it_succeeds(self, platform: Platform, thing: Object) -> None:
+        is_broken = True
+
+        def answer(key: Key, count: int) -> Result:
+            if is_broken:
+                raise KeyError("spec")
+            return Result()
+
+        await self.start(platform, Recording(answer))
+        await platform.clock.advance(60)
+        found = conditions.find(await self.seen(platform), "Reconciled") or {}
+        assert (found["status"], found["reason"], found["message"]) == ("False", "ReconcileError", "KeyError: 'spec'")
+        events = (await platform.server.list(EVENTS)).items
+        assert [(event["reason"], event["message"]) for event in events] == [("ReconcileFailed", "KeyError: 'spec'")]
+        is_broken = False
+        await platform.clock.advance(120)
+        assert conditions.find(await self.seen(platform), "Reconciled") is None
+
+    async def test_is_tried_and_told_at_a_bounded_rate(
+        self, platform: Platform, thing: Object, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def answer(key: Key, count: int) -> Result:
+            raise ValueError(f"attempt {count}")
+
+        reconciler = Recording(answer)
+        await self.start(platform, reconciler)
+        await platform.clock.advance(3600)
+        attempts = len(reconciler.keys)
+        assert 60 <= attempts <= 90, "once a minute, when its delay has grown"
+        told = [vars(record)["fields"] for record in caplog.records]
+        assert len(told) <= 10
+        assert {(fields["kind"], fields["name"]) for fields in told} == {("Thing", "a")}
+        assert all("attempt" in fields["error"] for fields in told)
+        writes = [call for call in platform.server.calls if call == "patch status"]
+        assert len(writes) <= 10, "also when every attempt fails in words of its own"
+
+    async def test_that_passes_quickly_is_told_in_the_log_alone(self, platform: Platform, thing: Object) -> None:
+        def answer(key: Key, count: int) -> Result:
+            if count < 4:
+                raise ValueError("not yet")
+            return Result()
+
+        await self.start(platform, Recording(answer))
+        await platform.clock.advance(60)
+        assert "patch status" not in platform.server.calls
+        assert (await platform.server.list(EVENTS)).items == []
+
+
+async def test_a_kind_that_is_not_served_keeps_nothing_else_from_working(platform: Platform) -> None:
+    reconciler = Recording()
+    await platform.server.create(CONFIG_MAPS, config_map("a"))
+    platform.server.unserved.add(SECRETS)
+    await platform.start(reconciler, Watch(SECRETS, lambda obj: [Key("default", "for-secret")]))
+    assert platform.manager.ready.is_set()
+    assert reconciler.keys == ["default/a"]
+    assert platform.manager.problem() == "no CustomResourceDefinition serves secrets"
+    platform.server.unserved.clear()
+    await platform.server.create(SECRETS, config_map("s"))
+    await platform.clock.advance(10)
+    assert reconciler.keys[-1] == "default/for-secret"
+    assert platform.manager.problem() is None
 
 
 class TestStopping:

@@ -304,3 +304,59 @@ async def test_a_server_that_is_still_coming_up_is_no_warning(
         await clock.advance(10)
         assert informer.synced.is_set()
     assert [record.message for record in caplog.records if record.levelname != "DEBUG"] == []
+
+
+async def test_a_kind_that_is_not_served_is_empty_and_found_by_itself_once_it_is(
+    server: MemoryClient, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    await server.create(CONFIG_MAPS, config_map("a"))
+    server.fail("list", *[errors.NotFound("the server could not find the requested resource")] * 5)
+    informer = Informer(server, CONFIG_MAPS, clock=clock)
+    async with running(informer):
+        assert informer.synced.is_set()
+        assert informer.list() == []
+        assert informer.problem == "no CustomResourceDefinition serves configmaps"
+        await clock.advance(60)
+        assert (informer.problem, len(informer)) == ("", 1)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told == ["kind is not served, and taken for empty until it is"]
+
+
+async def test_a_kind_that_vanishes_takes_its_objects_along(server: MemoryClient, clock: VirtualClock) -> None:
+    await server.create(CONFIG_MAPS, config_map("a"))
+    async with running(Informer(server, CONFIG_MAPS, clock=clock)) as informer:
+        changes = recorded(informer)
+        gone = errors.NotFound("the server could not find the requested resource")
+        server.fail("watch", gone)
+        server.fail("list", gone, gone)
+        server.end_watches()
+        await clock.advance(2)
+        assert changes == [("added", "a"), ("deleted", "a")]
+        assert informer.problem
+        await clock.advance(30)
+        assert changes[-1] == ("added", "a")
+        assert not informer.problem
+
+
+async def test_a_watch_that_keeps_failing_is_told_at_growing_intervals_and_as_a_problem(
+    server: MemoryClient, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(Informer(server, CONFIG_MAPS, clock=clock)) as informer:
+        troubles: list[str] = []
+        informer.on_trouble(lambda: troubles.append(informer.problem))
+        server.fail("watch", *[errors.ServiceUnavailable("connection refused")] * 400)
+        server.end_watches()
+        await clock.advance(20)
+        assert informer.problem == "", "it may still pass"
+        await clock.advance(3600)
+        assert informer.problem == "configmaps cannot be read: connection refused"
+        calls = server.count("watch")
+        assert calls <= 170, "at most every half minute, once the delay has grown"
+        told = [vars(record)["fields"] for record in caplog.records]
+        assert len(told) <= 10, "not a line for every attempt"
+        assert all(fields["error"] == "connection refused" for fields in told)
+        assert all(fields["resource"] == "configmaps" for fields in told)
+        server.failures.clear()
+        await clock.advance(120)
+        assert informer.problem == ""
+        assert len(troubles) == 2, "once when it began, once when it ended"

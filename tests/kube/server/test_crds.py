@@ -36,6 +36,16 @@ async def test_a_definition_is_served_when_its_create_returns(bench: Bench) -> N
     assert served["status"]["acceptedNames"]["listKind"] == "GadgetList"
 
 
+async def test_watches_of_a_kind_end_with_its_definition_after_its_last_event(bench: Bench) -> None:
+    await bench.create(CUSTOM_RESOURCE_DEFINITIONS, simple_definition(GADGETS))
+    stream = await bench.watch(GADGETS, resourceVersion=str(bench.store.revision))
+    await bench.create(GADGETS, make(GADGETS, "a"))
+    await bench.delete(CUSTOM_RESOURCE_DEFINITIONS, GADGETS.group_resource)
+    async with asyncio.timeout(10):
+        events = [event.type async for event in stream]
+    assert events == ["ADDED", "DELETED"]
+
+
 async def test_watchers_see_a_definition_become_established_and_go(bench: Bench) -> None:
     stream = await bench.watch(CUSTOM_RESOURCE_DEFINITIONS, namespace="", resourceVersion=str(bench.store.revision))
     await bench.create(CUSTOM_RESOURCE_DEFINITIONS, simple_definition(GADGETS))

@@ -9,6 +9,7 @@ from steelyard.api import resources, troubles
 from steelyard.api.clusterapi import resources as clusterapi_resources
 from steelyard.compose import names, workloadcluster
 from steelyard.compose.composed import Composed, Observed
+from steelyard.controllers.claims import conditions
 from steelyard.controllers.claims.lookup import Lookup
 from steelyard.controllers.claims.reconcile import ClaimReconciler
 from steelyard.kube import objects
@@ -38,7 +39,9 @@ def controller(manager: Manager, platform: Platform, *, workers: int = WORKERS) 
         recorder=Recorder(manager.client, "steelyard-claims", clock=manager.clock),
         clock=manager.clock,
     )
-    return Controller("claims", resource, reconciler, watches(resource), workers=workers)
+    return Controller(
+        "claims", resource, reconciler, watches(resource), workers=workers, failure_condition=conditions.SYNCED
+    )
 
 
 def watches(resource: Resource) -> list[Watch]:

@@ -66,7 +66,7 @@ class Externals:
 
     async def resource(self, group: str, kind: str) -> Resource:
         known = self._resources.get((group, kind))
-        if known is not None:
+        if known is not None and not self._has_gone(known):
             return known
         crd_name = f"{plural_of(kind)}.{group}"
         try:
@@ -87,6 +87,13 @@ class Externals:
         )
         self._resources[group, kind] = found
         return found
+
+    def _has_gone(self, resource: Resource) -> bool:
+        """Whether its CRD was taken away since: it may come back with another version."""
+        if resource in capi.ALL:
+            return False
+        informer = self._informers.find(resource)
+        return informer is not None and informer.is_missing
 
     async def find(self, reference: Reference, namespace: str) -> Object | None:
         """The object, or None where it does not exist."""

@@ -27,7 +27,7 @@ from steelyard.kube.runtime.keys import Key
 Connect: TypeAlias = Callable[[kubeconfigs.Connection], Awaitable[Client]]
 """Makes the client of a cluster. Raises InvalidKubeconfig where certificate or key cannot be used."""
 ConnectedHandler: TypeAlias = Callable[[Key], None]
-"""Told the cluster whose Nodes are known from now on, or whose kubeconfig turns out not to be usable."""
+"""Told the cluster whose Nodes are known from now on, or of which it changed whether it can be reached, and why not."""
 NodeHandler: TypeAlias = Callable[[Key, Object], None]
 """Told the cluster and the Node that appeared, changed or went."""
 
@@ -49,6 +49,11 @@ class Connection:
     @property
     def is_synced(self) -> bool:
         return self.nodes.synced.is_set()
+
+    @property
+    def problem(self) -> str:
+        """Why the cluster's API cannot be reached, once that lasts; what was known of its Nodes still stands."""
+        return self.nodes.problem
 
     def node(self, provider_id: str) -> Object | None:
         found = self.nodes.by_index(_BY_PROVIDER_ID, provider_id)
@@ -103,8 +108,13 @@ class Workloads:
         return self._connections.get(cluster)
 
     def problem(self, cluster: Key) -> str:
-        """Why the cluster's kubeconfig was not used when it was last needed, and what to do; empty if it was."""
-        return self._problems.get(cluster, "")
+        """Why the cluster cannot be reached: its kubeconfig was not used when it was last needed (and what to do), or
+        nothing has answered for a while. Empty where all is well."""
+        connection = self._connections.get(cluster)
+        unreachable = (
+            f"Remote connection probe failed: {connection.problem}" if connection and connection.problem else ""
+        )
+        return self._problems.get(cluster) or unreachable
 
     async def connection(self, cluster: Key) -> Connection | None:
         """The connection, opened if need be; it may not be synced yet. None while there is no kubeconfig to use."""
@@ -129,6 +139,7 @@ class Workloads:
             self._problems.pop(cluster, None)
             self._connections[cluster] = opened
             opened.nodes.on_change(self._tell(cluster))
+            opened.nodes.on_trouble(lambda: self._tell_connected(cluster))
             opened.start(lambda: self._tell_connected(cluster))
             _log.debug("workload cluster connection opened", cluster=str(cluster))
             return opened

@@ -1,7 +1,8 @@
 """Runs one reconciler: events of its resource and of what it watches become keys, workers reconcile them.
 
 One object is never reconciled twice at the same time. A conflict means that somebody else wrote first: the key comes
-back quickly and without noise. Any other failure is logged once, counted, and comes back after its back-off. What has
+back quickly and without noise. Any other failure is counted, logged (ever more rarely), comes back after its back-off,
+and is told on the object when it goes on. What has
 no event, as a thing outside that changed, is found by looking at every object again after some hours, each at a time of
 its own.
 """
@@ -17,10 +18,13 @@ from typing import Protocol
 
 from steelyard.frozen import frozen
 from steelyard.kube import errors
+from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import clock as clocks
-from steelyard.kube.runtime import logs
+from steelyard.kube.runtime import complaints, logs
+from steelyard.kube.runtime.complaints import Complaints
+from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.informers import Informers
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.mapping import Mapper
@@ -70,10 +74,12 @@ class Controller:
         workers: int = 1,
         deadline: float = DEADLINE,
         resync: float = RESYNC,
+        failure_condition: str = complaints.CONDITION,
     ) -> None:
         """`deadline` bounds one reconcile, in seconds: one that hangs is cancelled and counts as failed.
 
         `resync` is after how many seconds, give or take half, an object is looked at again though nothing happened.
+        `failure_condition` is the type of the condition that tells of a reconcile that keeps failing.
         """
         self.name = name
         self.resource = resource
@@ -82,13 +88,17 @@ class Controller:
         self.workers = workers
         self.deadline = deadline
         self.resync = resync
+        self.failure_condition = failure_condition
         self.queue: WorkQueue[Key] = WorkQueue()
 
-    def attach(self, informers: Informers, *, clock: clocks.Clock, metrics: Metrics) -> None:
+    def attach(
+        self, informers: Informers, client: Client, recorder: Recorder, *, clock: clocks.Clock, metrics: Metrics
+    ) -> None:
         """Subscribes to everything that is watched; called once, before the informers run."""
         self.queue = WorkQueue(clock=clock, metrics=metrics.for_queue(self.name))
         self._clock = clock
         self._metrics = metrics.for_controller(self.name, self.resource.kind)
+        self._complaints = Complaints(client, self.resource, clock, recorder, self.failure_condition)
         self._own = informers.of(self.resource)
         self._own.on_change(self._enqueue_self)
         for watch in self.watches:
@@ -150,29 +160,39 @@ class Controller:
             except errors.Conflict:
                 self._metrics.conflicts.inc()
                 self.queue.retry(key, ceiling=_CONFLICT_DELAY)
-            except errors.ApiError as error:
-                self._count_failure()
-                delay = self.queue.retry(key)
-                _log.error("reconcile failed", error=f"{error.reason}: {error.message}", retry_in=f"{delay:g}s")
-            except Exception:
+            except Exception as error:
                 # A reconciler that fails, in whatever way, is tried again; the other keys go on.
-                self._count_failure()
-                delay = self.queue.retry(key)
-                message = "reconcile exceeded its deadline" if deadline.expired() else "reconcile failed"
-                _log.exception(message, retry_in=f"{delay:g}s")
+                await self._failed(key, error, has_run_out=deadline.expired())
             else:
-                self._metrics.successes.inc()
-                self._metrics.last_reconciled.set(self._clock.now().timestamp())
-                self.queue.forget(key)
-                self._schedule(key, result)
+                await self._succeeded(key, result)
         self._metrics.duration.observe(self._clock.monotonic() - started)
+
+    async def _failed(self, key: Key, error: Exception, *, has_run_out: bool) -> None:
+        self._metrics.failures.inc()
+        self._metrics.errors.inc()
+        delay = self.queue.retry(key)
+        count = self.queue.failures(key)
+        if has_run_out:
+            error = TimeoutError(f"not finished after {self.deadline:g} seconds")
+        if logs.is_worth_repeating(count):
+            message = "reconcile exceeded its deadline" if has_run_out else "reconcile failed"
+            tell = _log.error if isinstance(error, errors.ApiError) else _log.exception
+            tell(message, error=complaints.cause_of(error), failures=count, retry_in=f"{delay:g}s")
+        obj = self._own.get(*key)
+        if obj is not None:
+            await self._complaints.failed(obj, error, count)
+
+    async def _succeeded(self, key: Key, result: Result) -> None:
+        self._metrics.successes.inc()
+        self._metrics.last_reconciled.set(self._clock.now().timestamp())
+        self.queue.forget(key)
+        self._schedule(key, result)
+        obj = self._own.get(*key)
+        if obj is not None:
+            await self._complaints.succeeded(obj)
 
     def _schedule(self, key: Key, result: Result) -> None:
         if result.requeue_after is not None:
             self.queue.add_after(key, result.requeue_after)
         if self._own.get(*key) is not None:
             self.queue.add_after(key, self.resync * random.uniform(0.5, 1.5))  # noqa: S311 (jitter, not a secret)
-
-    def _count_failure(self) -> None:
-        self._metrics.failures.inc()
-        self._metrics.errors.inc()

@@ -59,6 +59,11 @@ class Logger:
             self._logger.log(level, message, exc_info=traceback, extra={"fields": everything}, stacklevel=3)
 
 
+def is_worth_repeating(count: int) -> bool:
+    """Whether the same failure is told for the n-th time: the first ones, then at 4, 8, 16 and so on, never a flood."""
+    return count <= 3 or count & (count - 1) == 0
+
+
 def get(name: str) -> Logger:
     return Logger(name)
 

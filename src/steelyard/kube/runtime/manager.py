@@ -10,6 +10,8 @@ from steelyard.kube.runtime import logs
 from steelyard.kube.runtime import metrics as metrics_module
 from steelyard.kube.runtime.cached import CachedClient
 from steelyard.kube.runtime.controller import Controller
+from steelyard.kube.runtime.events import Recorder
+from steelyard.kube.runtime.informer import Informer
 from steelyard.kube.runtime.informers import Informers
 
 STOP_DEADLINE = 10.0
@@ -32,11 +34,12 @@ class Manager:
         self.informers = Informers(client, clock=clock)
         self.client = CachedClient(client, self.informers)
         self.ready = asyncio.Event()
-        """Set once all caches have the whole state and reconciling has begun."""
+        """Set once all caches have the whole state, as far as their kinds are served, and reconciling has begun."""
         self._metrics = metrics or metrics_module.default()
         self._stop_deadline = stop_deadline
         self._stopping = asyncio.Event()
         self._controllers: list[Controller] = []
+        self._needed: list[Informer] = []
 
     @property
     def controllers(self) -> list[Controller]:
@@ -44,11 +47,13 @@ class Manager:
 
     def add(self, controller: Controller) -> None:
         """Before `run`."""
-        controller.attach(self.informers, clock=self.clock, metrics=self._metrics)
+        recorder = Recorder(self.client, controller.name, clock=self.clock)
+        controller.attach(self.informers, self.client, recorder, clock=self.clock, metrics=self._metrics)
         self._controllers.append(controller)
 
     async def run(self) -> None:
         """Returns after `stop`. Cancelling it ends everything at once, in the middle of reconciles."""
+        self._needed = self.informers.all
         async with asyncio.TaskGroup() as group:
             informing = group.create_task(self.informers.run(), name="informers")
             stopping = group.create_task(self._stopping.wait(), name="stop")
@@ -62,6 +67,13 @@ class Manager:
                 await self._finish(working)
             synced.cancel()
             informing.cancel()
+
+    def problem(self) -> str | None:
+        """What keeps the controllers from their work, if anything: kinds that are not served or cannot be read."""
+        troubles = "; ".join(informer.problem for informer in self._needed if informer.problem)
+        if self.ready.is_set():
+            return troubles or None
+        return f"the controllers are starting{': ' if troubles else ''}{troubles}"
 
     def stop(self) -> None:
         """Nothing new is begun; reconciles under way may finish within the deadline, then they are cancelled."""

@@ -39,6 +39,9 @@ def _no_guard(served: Served, call: Call, obj: Object, old: Object | None) -> No
 
 
 class Closable(Protocol):
+    @property
+    def kind(self) -> str: ...
+
     def close(self) -> None: ...
 
 

@@ -87,6 +87,8 @@ class Definitions(Work):
 
     def _gone(self, name: str, previous: Record | None) -> None:
         self._core.registry.serve(name, ())
+        for stream in [each for each in self._core.streams if each.kind == name]:
+            stream.close()
         if previous is not None:
             self._terminating.pop(self._collection(previous.object), None)
             self._reconsider_group(previous.object)

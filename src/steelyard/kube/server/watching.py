@@ -195,6 +195,11 @@ class WatchStream:
             if items or not changes:
                 return items
 
+    @property
+    def kind(self) -> str:
+        """What is watched, as its definition would be called: `machines.cluster.x-k8s.io`."""
+        return self._served.resource.group_resource
+
     def close(self) -> None:
         self._subscription.close()
         if self._timer is not None:

@@ -74,8 +74,8 @@ class ClusterReconciler:
         return Result(_REFERENCE_RETRY if observed.problems else None)
 
     async def _current_connection(self, key: Key) -> Connection | None:
-        """The connection if there is one, opened anew where the kubeconfig has changed since."""
-        if self._workloads.current(key) is None:
+        """The connection if there is one, opened anew where the kubeconfig has changed since or could not be used."""
+        if self._workloads.current(key) is None and not self._workloads.problem(key):
             return None
         return await self._workloads.connection(key)
 

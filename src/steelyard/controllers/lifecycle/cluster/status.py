@@ -32,7 +32,7 @@ class Observed:
     machines: Sequence[Object] = ()
     is_connected: bool = False
     connection_problem: str = ""
-    """Why the cluster cannot be connected to until somebody does something."""
+    """Why the cluster cannot be reached, and what to do where somebody has to do something."""
     problems: list[str] = field(default_factory=list[str])
     deleting_reason: str = "Deleting"
     deleting_message: str = ""
@@ -106,10 +106,10 @@ def _count(cluster: Object, observed: Observed) -> None:
 
 def _connection(cluster: Object, observed: Observed) -> Verdict:
     type_ = "RemoteConnectionProbe"
-    if observed.is_connected:
-        return verdicts.true(type_, "ProbeSucceeded")
     if observed.connection_problem:
         return verdicts.false(type_, "ProbeFailed", observed.connection_problem)
+    if observed.is_connected:
+        return verdicts.true(type_, "ProbeSucceeded")
     before = verdicts.find(cluster, type_)
     if before is not None:
         return before
