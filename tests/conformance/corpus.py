@@ -65,6 +65,9 @@ KINDS: Final = {
     "ssr": ("authentication.k8s.io/v1", "SelfSubjectReview"),
     "tokenreview": ("authentication.k8s.io/v1", "TokenReview"),
     "tokenrequest": ("authentication.k8s.io/v1", "TokenRequest"),
+    "pod": ("v1", "Pod"),
+    "pdb": ("policy/v1", "PodDisruptionBudget"),
+    "eviction": ("policy/v1", "Eviction"),
 }
 _PATHS: Final = {
     "CM": "/api/v1/namespaces/$NS/configmaps",
@@ -88,6 +91,8 @@ _PATHS: Final = {
     "AUTHZ": "/apis/authorization.k8s.io/v1",
     "SSR": "/apis/authentication.k8s.io/v1/selfsubjectreviews",
     "TR": "/apis/authentication.k8s.io/v1/tokenreviews",
+    "PODS": "/api/v1/namespaces/$NS/pods",
+    "PDB": "/apis/policy/v1/namespaces/$NS/poddisruptionbudgets",
 }
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _VARIABLE: Final = re.compile(r"\$(\{[A-Za-z0-9_]+\}|[A-Za-z][A-Za-z0-9_]*)")

@@ -14,7 +14,7 @@ from typing import Final
 from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
-from steelyard.kube.server import authz, deleting, expiry, reading, reviews, routing, subresources, writing
+from steelyard.kube.server import authz, deleting, eviction, expiry, reading, reviews, routing, subresources, writing
 from steelyard.kube.server.access.access import Access
 from steelyard.kube.server.admission import configurations
 from steelyard.kube.server.admission import reach as reaches
@@ -203,6 +203,8 @@ class Api:
                 return await subresources.patch_scale(core, served, call)
             case "token", _:
                 return self.access.request_token(call)
+            case "eviction", _:
+                return await eviction.evict(core, served, call)
             case _, "get":
                 return await reading.get(core, served, call)
             case _, "update":

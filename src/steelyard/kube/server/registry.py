@@ -26,7 +26,7 @@ from steelyard.kube.server.strategies import lookup
 from steelyard.kube.server.strategies.base import Strategy
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-_IMPLEMENTED = frozenset({"status", "scale", "finalize", "approval", "token"})
+_IMPLEMENTED = frozenset({"status", "scale", "finalize", "approval", "token", "eviction"})
 _NOT_SERVED = frozenset({("", "bindings"), ("", "componentstatuses")})
 _PLAIN = Strategy()
 _NOTHING: Object = {}

@@ -119,7 +119,7 @@ class Deletion:
             message = f"Drain not completed yet (started at {started}): {error.message}"
             return _wait(observed, "DrainingNode", message, _CONNECTION_RETRY)
         if drained.left:
-            message = f"Drain not completed yet (started at {started}): {drained.message}"
+            message = f"Drain not completed yet (started at {started}):{drained.message}"
             return _wait(observed, "DrainingNode", message, _DRAIN_RETRY)
         return None
 

@@ -11,39 +11,56 @@ from steelyard.kube.resources import Resource
 PODS = Resource("", "v1", "pods", "Pod")
 _MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 _NAMES_SHOWN = 3
+_GOING = "deletionTimestamp set, but still not removed from the Node"
 
 
 @frozen
 class Drained:
     left: int
     message: str
+    """What holds the pods that are left, a line for each cause."""
 
 
 async def drain(connection: Connection, node: Object) -> Drained:
-    """One round: cordons, asks for eviction of every pod that must move, and says how many are still there."""
+    """One round: cordons, asks for eviction of every pod that must move, and says which are still there, and why."""
     if not objects.at(node, "spec", "unschedulable"):
         await connection.patch_node(node, {"spec": {"unschedulable": True}})
+    held: dict[str, str] = {}
+    for pod in await _pods(connection, node):
+        if objects.is_being_deleted(pod):
+            continue
+        try:
+            await _evict(connection, pod)
+        except errors.NotFound:
+            continue
+        except errors.ServiceUnavailable:
+            raise
+        except errors.ApiError as error:
+            held[objects.qualified_name(pod)] = _cause(error)
+    left = [objects.qualified_name(pod) for pod in await _pods(connection, node)]
+    causes: dict[str, list[str]] = {}
+    for name in left:
+        causes.setdefault(held.get(name, _GOING), []).append(name)
+    return Drained(len(left), "".join(f"\n* {_listed(names)}: {cause}" for cause, names in causes.items()))
+
+
+async def _pods(connection: Connection, node: Object) -> list[Object]:
     try:
         listed = await connection.client.list(PODS, field_selector=f"spec.nodeName={objects.name(node)}")
     except errors.NotFound:
-        return Drained(0, "")
-    pods = [pod for pod in listed.items if must_move(pod)]
-    refused: list[str] = []
-    for pod in pods:
-        if not objects.is_being_deleted(pod):
-            try:
-                await _evict(connection, pod)
-            except errors.NotFound:
-                continue
-            except errors.TooManyRequests:
-                refused.append(objects.qualified_name(pod))
-    if not pods:
-        return Drained(0, "")
-    message = f"{len(pods)} Pods are still on the Node"
-    if refused:
-        shown = ", ".join(refused[:_NAMES_SHOWN])
-        message += f"; cannot evict pod as it would violate the pod's disruption budget: {shown}"
-    return Drained(len(pods), message)
+        return []
+    return [pod for pod in listed.items if must_move(pod)]
+
+
+def _cause(error: errors.ApiError) -> str:
+    """`cannot evict pod as it would violate the pod's disruption budget. The disruption budget a needs 2 healthy …`"""
+    said = " ".join((error.message, *(cause.message for cause in error.causes)))
+    return said[:1].lower() + said[1:]
+
+
+def _listed(names: list[str]) -> str:
+    more = f", ... ({len(names) - _NAMES_SHOWN} more)" if len(names) > _NAMES_SHOWN else ""
+    return f"{'Pod' if len(names) == 1 else 'Pods'} {', '.join(names[:_NAMES_SHOWN])}{more}"
 
 
 def must_move(pod: Object) -> bool:

@@ -34,6 +34,8 @@ class Passage:
     outcome: dispatching.Outcome
     call: Call
     wanted: WriteOptions
+    shape: Served | None = None
+    """What is written, where a subresource takes objects of a kind of its own."""
 
     def name(self, name: str) -> None:
         """The name that was made for a new object which came without one."""
@@ -45,7 +47,7 @@ class Passage:
         """Lets the mutating webhooks change the draft."""
         if not self.plan.mutating:
             return
-        served, before = self.attributes.served, draft.obj
+        served, before = self.shape or self.attributes.served, draft.obj
         shown = self.attributes.obj = self._shown(before)
         await self._ask(mutating=True)
         changed = self.attributes.obj
@@ -98,7 +100,14 @@ class Passage:
 
 
 def of_write(
-    core: Core, served: Served, call: Call, wanted: WriteOptions, operation: Operation, old: Object | None = None
+    core: Core,
+    served: Served,
+    call: Call,
+    wanted: WriteOptions,
+    operation: Operation,
+    old: Object | None = None,
+    *,
+    shape: Served | None = None,
 ) -> Passage | None:
     """None if neither a webhook nor a policy can be concerned."""
     plan = core.webhooks.plan(served, call.subresource, operation)
@@ -126,7 +135,7 @@ def of_write(
         old=shown,
         dry_run=wanted.dry_run,
     )
-    return Passage(core, plan, attributes, dispatching.Outcome(), call, wanted)
+    return Passage(core, plan, attributes, dispatching.Outcome(), call, wanted, shape)
 
 
 def of_deletion(core: Core, served: Served, call: Call, wanted: DeleteOptions, old: Object) -> Passage | None:
