@@ -33,6 +33,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import logs
+from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server import authn, http, tls
 from steelyard.kube.server.access import tokens
@@ -44,6 +45,7 @@ from steelyard.kube.server.endpoints import Check
 from steelyard.kube.server.hosting import Hosting
 from steelyard.kube.server.limits import Limits
 from steelyard.kube.server.operations import Operation, Operations
+from steelyard.kube.server.renewal import Renewals
 from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
@@ -80,6 +82,8 @@ class Options:
     """Gets what whoever starts the platform should know."""
     open_store: OpenStore = _open_store
     """How databases are opened; tests pass one that kills the process at a chosen write, or that skips fsync."""
+    clock: Clock = clocks.SYSTEM
+    """What certificates go by; tests pass one that they move."""
 
     @property
     def chosen(self) -> Chosen:
@@ -133,7 +137,7 @@ def _end_or_force(ended: asyncio.Event) -> None:
 @contextlib.asynccontextmanager
 async def started(options: Options) -> AsyncGenerator[Running]:
     """The platform while it runs."""
-    clock = clocks.SYSTEM
+    clock = options.clock
     options.data_dir.create()
     async with contextlib.AsyncExitStack() as stack:
         claimed = datadir.Claimed(options.data_dir)
@@ -151,7 +155,9 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         await _define_kinds(client, options.platform.domain)
 
         webhooks = reach.within(options.platform.simulated.webhook_networks)
-        hosting = Hosting(simulated_store, host=options.host, clock=clock, reach=webhooks)
+        renewals = Renewals(clock)
+        stack.callback(renewals.close)
+        hosting = Hosting(simulated_store, host=options.host, clock=clock, reach=webhooks, renewals=renewals)
         stack.push_async_callback(hosting.close)
         await simulated.recall(client, hosting)
         manager = _manager(client, hosting, options.platform)
@@ -164,7 +170,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
             making.PATH: Operation("GET", Backups(options.data_dir, store).make),
             encryption.ROTATION_PATH: Operation("POST", rotation.perform),
         }
-        url = await _listen(stack, api, options, hosting.advertised_host, checks, operations, clock.now())
+        url = await _listen(stack, api, options, hosting.advertised_host, checks, operations, renewals)
 
         # Before the first thing is done with these settings, and after the last thing that keeps the platform from it.
         settings.remember(options.data_dir.remembered, options.chosen)
@@ -264,9 +270,10 @@ async def _listen(
     advertised_host: str,
     checks: Mapping[str, Check],
     operations: Operations,
-    now: datetime.datetime,
+    renewals: Renewals,
 ) -> str:
     """Serves the platform's API and writes the administrator's kubeconfig; the URL."""
+    now = options.clock.now()
     authority = credentials.authority(options.data_dir, now=now)
     hosts = ["localhost", "127.0.0.1", "kubernetes.default.svc", advertised_host]
     certificate = credentials.serving(options.data_dir, authority, hosts, now=now)
@@ -292,6 +299,13 @@ async def _listen(
             "Choose another with --host or --port; --port 0 takes any free one."
         ) from error
     stack.push_async_callback(listener.close)
+
+    def renew(now: datetime.datetime) -> bytes:
+        made = credentials.serving(options.data_dir, authority, hosts, now=now)
+        listener.present(made)
+        return made.certificate
+
+    renewals.add("platform", certificate.certificate, renew)
     url = f"https://{advertised_host}:{listener.port}"
     api.access.address = url
     credentials.write_kubeconfig(options.data_dir, url, authority.certificate, token)

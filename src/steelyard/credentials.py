@@ -1,7 +1,8 @@
 """The platform's own authority, serving certificate and administrator, made on the first start and kept.
 
 The administrator's token is written into the kubeconfig and nowhere else; the server knows its SHA-256 hash. A
-serving certificate that runs out within a month, or that was made for another address, is made anew at start.
+serving certificate of whose life less than a third is left, or that was made for another address, is made anew: at
+start, and while the platform runs.
 """
 
 from __future__ import annotations
@@ -16,11 +17,10 @@ from steelyard.datadir import DataDir
 from steelyard.kube import pki
 from steelyard.kube.client import kubeconfig
 from steelyard.kube.pki import KeyPair
-from steelyard.kube.server import authn
+from steelyard.kube.server import authn, renewal
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 
 ADMINISTRATOR = "steelyard-admin"
-_RENEW_BEFORE = datetime.timedelta(days=30)
 
 
 def authority(data_dir: DataDir, *, now: datetime.datetime) -> KeyPair:
@@ -78,7 +78,8 @@ def _token_in(path: Path) -> str:
 
 
 def _serves(pair: KeyPair, hosts: list[str], now: datetime.datetime) -> bool:
-    if pki.expiry_of(pair.certificate) - now < _RENEW_BEFORE:
+    was_left_half_written = bool(pki.problem_of(pair))
+    if was_left_half_written or pki.expiry_of(pair.certificate) - now <= renewal.RENEW_BEFORE:
         return False
     return set(hosts) <= set(pki.hosts_of(pair.certificate))
 

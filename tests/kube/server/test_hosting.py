@@ -1,19 +1,25 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import datetime
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
+from steelyard.kube import pki
 from steelyard.kube.runtime.clock import VirtualClock
 from steelyard.kube.server import hosting as hostings
 from steelyard.kube.server.hosting import Hosting, PortTaken
 from steelyard.kube.store.store import Store
 
+DAY = 86400.0
+
 
 @contextlib.asynccontextmanager
-async def hosted(store: Store) -> AsyncGenerator[Hosting]:
-    hosting = Hosting(store, host="127.0.0.1", clock=VirtualClock())
+async def hosted(store: Store, clock: VirtualClock | None = None) -> AsyncGenerator[Hosting]:
+    hosting = Hosting(store, host="127.0.0.1", clock=clock or VirtualClock())
     try:
         yield hosting
     finally:
@@ -62,3 +68,61 @@ async def test_port_of_a_server_that_is_gone_is_free_again(hosting: Hosting) -> 
 async def test_ports_beyond_those_given_out_cannot_be_chosen(hosting: Hosting, port: int) -> None:
     with pytest.raises(PortTaken, match=f"port {port} is not between 20000 and 29999"):
         await hosting.reserve("a", port)
+
+
+async def shown_by(port: int) -> bytes:
+    """The certificate that the server presents to a new connection."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    try:
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return ssl.DER_cert_to_PEM_cert(shown).encode()
+    finally:
+        writer.close()
+        await writer.wait_closed()
+        del reader
+
+
+async def test_certificates_are_renewed_while_the_servers_run(store: Store) -> None:
+    clock = VirtualClock()
+    async with hosted(store, clock) as hosting:
+        authority = pki.new_authority("kubernetes", now=clock.now())
+        ports = [await hosting.reserve(name) for name in ("a", "b")]
+        api = await hosting.serve("a", authority)
+        await clock.advance(100 * DAY)
+        await hosting.serve("b", authority)
+        assert clock.pending == 1, "one timer for all"
+        first = [await shown_by(port) for port in ports]
+        await clock.advance(160 * DAY)
+        renewed = [await shown_by(port) for port in ports]
+        assert renewed[0] != first[0]
+        assert renewed[1] == first[1]
+        await clock.advance(400 * DAY)
+        for port in ports:
+            certificate = await shown_by(port)
+            assert pki.expiry_of(certificate) - clock.now() > datetime.timedelta(days=100)
+            assert pki.hosts_of(certificate) == pki.hosts_of(first[0])
+        assert hosting.running("a") is api
+        await hosting.erase("a")
+        await hosting.stop("b")
+        assert clock.pending == 0
+
+
+async def test_open_connections_outlive_a_renewal(store: Store) -> None:
+    clock = VirtualClock()
+    async with hosted(store, clock) as hosting:
+        port = await hosting.reserve("a")
+        await hosting.serve("a", pki.new_authority("kubernetes", now=clock.now()))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+        try:
+            before = await shown_by(port)
+            await clock.advance(300 * DAY)
+            assert await shown_by(port) != before
+            writer.write(b"GET /version HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert b"200 OK" in await reader.readline()
+        finally:
+            writer.close()
+            await writer.wait_closed()

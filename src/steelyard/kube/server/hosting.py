@@ -1,12 +1,13 @@
 """Many API servers in one process: each with a space of its own in a shared store, a port and an authority of its own.
 
 Simulated clusters live here. They share one database file and its one writer thread; a cluster costs a listener and
-what its few objects take, no thread and no timer.
+what its few objects take, no thread and no timer. Serving certificates are renewed in place while the servers run.
 """
 
 from __future__ import annotations
 
 import asyncio
+import datetime
 import ipaddress
 import socket
 import zlib
@@ -20,6 +21,7 @@ from steelyard.kube.server.access import tokens
 from steelyard.kube.server.admission import reach as reaches
 from steelyard.kube.server.admission.reach import Reach
 from steelyard.kube.server.api import Api
+from steelyard.kube.server.renewal import Renewals
 from steelyard.kube.store.store import Store
 
 FIRST_PORT = 20000
@@ -48,13 +50,25 @@ class _Server:
 
 
 class Hosting:
-    def __init__(self, store: Store, *, host: str, clock: Clock, reach: Reach = reaches.PUBLIC) -> None:
-        """`reach` is where webhooks of the servers may be, whose administrators are not the platform's."""
+    def __init__(
+        self,
+        store: Store,
+        *,
+        host: str,
+        clock: Clock,
+        reach: Reach = reaches.PUBLIC,
+        renewals: Renewals | None = None,
+    ) -> None:
+        """`reach` is where webhooks of the servers may be, whose administrators are not the platform's.
+
+        `renewals` renews the servers' certificates; without, they are renewed by a timer of its own.
+        """
         self.advertised_host = "127.0.0.1" if host in _WILDCARDS else host
         self._store = store
         self._host = host
         self._clock = clock
         self._reach = reach
+        self._renewals = renewals or Renewals(clock)
         self._promised: dict[str, int] = {}
         self._owners: dict[int, str] = {}
         self._reserved: dict[str, socket.socket] = {}
@@ -122,6 +136,7 @@ class Hosting:
         """Closes the listener; the objects stay, and the port stays reserved."""
         server = self._servers.pop(name, None)
         if server is not None:
+            self._renewals.remove(name)
             await server.listener.close()
             await server.api.close()
 
@@ -146,7 +161,16 @@ class Hosting:
     async def _start(self, name: str, authority: KeyPair, service_cidr: str) -> _Server:
         port = await self.reserve(name)
         hosts = [*_SERVER_NAMES, "127.0.0.1", self.advertised_host, *_first_service_address(service_cidr)]
-        certificate = pki.issue_serving(authority, "kube-apiserver", hosts, now=self._clock.now())
+
+        def issue(now: datetime.datetime) -> KeyPair:
+            return pki.issue_serving(authority, "kube-apiserver", hosts, now=now)
+
+        def renew(now: datetime.datetime) -> bytes:
+            made = issue(now)
+            listener.present(made)
+            return made.certificate
+
+        certificate = issue(self._clock.now())
         api = await Api.start(self._store, space=name, reach=self._reach)
         api.access.address = f"https://{self.advertised_host}:{port}"
         serving = tls.ServingTls(certificate, client_authority=authority.certificate)
@@ -157,6 +181,7 @@ class Hosting:
         except OSError as error:
             await api.close()
             raise _port_taken(self._host, port) from error
+        self._renewals.add(name, certificate.certificate, renew)
         return _Server(api, listener, authority.certificate)
 
     def _bind_free(self, name: str) -> socket.socket:

@@ -8,10 +8,13 @@ await listener.close()
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Mapping
 from typing import Final
 
+from steelyard.kube.pki import KeyPair
 from steelyard.kube.server import metrics as request_metrics
+from steelyard.kube.server import tlsfiles
 from steelyard.kube.server.access import defaults
 from steelyard.kube.server.application import Application, Backend
 from steelyard.kube.server.audit import AuditLog
@@ -62,25 +65,32 @@ async def listen(
     )
     traffic = Traffic()
     buffer = read_buffer()
+    context = tls.context() if tls is not None else None
     server = await asyncio.get_running_loop().create_server(
         lambda: Connection(app, traffic, authenticator, buffer),
         host,
         port,
-        ssl=tls.context() if tls is not None else None,
+        ssl=context,
         ssl_handshake_timeout=_HANDSHAKE_SECONDS if tls is not None else None,
         ssl_shutdown_timeout=_HANDSHAKE_SECONDS if tls is not None else None,
         backlog=_BACKLOG,
     )
-    return Listener(server, traffic)
+    return Listener(server, traffic, context)
 
 
 class Listener:
-    def __init__(self, server: asyncio.Server, traffic: Traffic) -> None:
+    def __init__(self, server: asyncio.Server, traffic: Traffic, context: ssl.SSLContext | None) -> None:
         self._server = server
         self._traffic = traffic
+        self._context = context
         address = server.sockets[0].getsockname()
         self.host: str = address[0]
         self.port: int = address[1]
+
+    def present(self, certificate: KeyPair) -> None:
+        """Shows this certificate to whoever connects from now on; connections that are open stay as they are."""
+        assert self._context is not None
+        tlsfiles.load(self._context, certificate)
 
     async def close(self, deadline: float = CLOSE_DEADLINE) -> None:
         """Stops accepting, ends watches, lets other requests finish within the deadline, then cuts what is left."""
