@@ -157,7 +157,10 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         webhooks = reach.within(options.platform.simulated.webhook_networks)
         renewals = Renewals(clock)
         stack.callback(renewals.close)
-        hosting = Hosting(simulated_store, host=options.host, clock=clock, reach=webhooks, renewals=renewals)
+        quota = options.platform.simulated.cluster_megabytes * 1_000_000
+        hosting = Hosting(
+            simulated_store, host=options.host, clock=clock, reach=webhooks, renewals=renewals, quota=quota
+        )
         stack.push_async_callback(hosting.close)
         await simulated.recall(client, hosting)
         manager = _manager(client, hosting, options.platform)

@@ -219,6 +219,12 @@ class Simulated(SettingsModel):
     boot_seconds: Seconds = Field(default=0.4, description="Seconds from a machine's bootstrap data to its running.")
     join_seconds: Seconds = Field(default=0.2, description="Seconds from running to its Node being Ready.")
     delete_seconds: Seconds = Field(default=0.1, description="Seconds that switching a machine off takes.")
+    cluster_megabytes: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=64,
+        description="What the objects inside each simulated cluster may take together, in MB; whoever writes more is "
+        "refused, deleting is always possible. All clusters share one file and the memory of the platform: this is ten "
+        "times what a busy small cluster holds, and lets no one fill the disk for the others.",
+    )
     webhook_networks: tuple[Network, ...] = Field(
         default=(),
         strict=False,

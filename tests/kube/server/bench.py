@@ -32,9 +32,11 @@ class Bench:
         self.store = store
 
     @staticmethod
-    async def start(store: Store, *, space: str = "main", define: bool = True, reach: Reach = ANYWHERE) -> Bench:
+    async def start(
+        store: Store, *, space: str = "main", define: bool = True, reach: Reach = ANYWHERE, quota: int = 0
+    ) -> Bench:
         clock = Clock()
-        bench = Bench(await Api.start(store, space=space, now=clock, reach=reach), clock, store)
+        bench = Bench(await Api.start(store, space=space, now=clock, reach=reach, quota=quota), clock, store)
         if define:
             for definition in (widget_definition(), simple_definition(PARTS), simple_definition(CLUSTER_PARTS)):
                 await bench.create(CUSTOM_RESOURCE_DEFINITIONS, definition)

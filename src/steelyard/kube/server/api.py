@@ -29,6 +29,7 @@ from steelyard.kube.server.expiry import Expiry
 from steelyard.kube.server.garbage import Garbage
 from steelyard.kube.server.namespaces import SYSTEM, Namespaces
 from steelyard.kube.server.openapi import OpenApi
+from steelyard.kube.server.quota import Quota
 from steelyard.kube.server.registry import Registry, Served
 from steelyard.kube.server.watching import WatchStream
 from steelyard.kube.store.errors import StoreError
@@ -73,12 +74,16 @@ class Api:
         now: Callable[[], datetime] = ages.utcnow,
         event_ttl: timedelta = expiry.TTL,
         reach: Reach = reaches.ANYWHERE,
+        quota: int = 0,
     ) -> Api:
         """Serves what the space holds; a new space gets its system namespaces first.
 
-        `event_ttl` after it was last written, an event is deleted. `reach` is where its webhooks may be.
+        `event_ttl` after it was last written, an event is deleted. `reach` is where its webhooks may be,
+        `quota` how many bytes its objects may have together; 0 is no limit.
         """
         api = Api(Core(store, space, Registry(), now, reach), name, event_ttl)
+        if quota:
+            api._core.quota = Quota(store, space, quota)
         missing = [each for each in SYSTEM if api._core.namespace(each) is None]
         await asyncio.gather(*(api._create_namespace(each) for each in missing))
         await api.access.activate_if_used()

@@ -26,6 +26,7 @@ from steelyard.kube.server.admission.reach import Reach
 from steelyard.kube.server.authz import Attributes, Authorizer, Decision
 from steelyard.kube.server.call import Call
 from steelyard.kube.server.counterparts import Counterpart
+from steelyard.kube.server.quota import Quota
 from steelyard.kube.server.registry import Registry, Served
 from steelyard.kube.store.errors import Corrupt, Mismatch, StoreError, StoreFailed
 from steelyard.kube.store.record import Record
@@ -55,7 +56,8 @@ class _Refusal:
 
 class Core:
     __slots__ = (
-        "_namespaces", "authorizer", "caller", "guard", "now", "registry", "space", "store", "streams", "webhooks",
+        "_namespaces", "authorizer", "caller", "guard", "now", "quota", "registry", "space", "store", "streams",
+        "webhooks",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +75,7 @@ class Core:
         """Who may do what, for those who are asked about it."""
         self.webhooks = Configurations(store, space, registry)
         self.caller = Caller(store, space, reach)
+        self.quota: Quota | None = None
         self._namespaces = keys.collection(space, "", NAMESPACES.plural)
 
     def timestamp(self) -> str:
@@ -96,13 +99,19 @@ class Core:
             raise errors.not_found(resource.group_resource, name)
         return record
 
-    def put(self, key: str, obj: Object, *, expect: int) -> asyncio.Future[Record]:
-        """Writes the object, which the store then owns: its resourceVersion is set here, and nothing may change it."""
+    def put(self, key: str, obj: Object, *, expect: int, charged: bool = False) -> asyncio.Future[Record]:
+        """Writes the object, which the store then owns: its resourceVersion is set here, and nothing may change it.
+
+        What is `charged` to whoever uses the server may not take more space than the server has.
+        """
         metadata: Object = obj["metadata"]
 
         def encode(revision: int) -> bytes:
             metadata["resourceVersion"] = str(revision)
-            return _compact(orjson.dumps(obj))
+            encoded = _compact(orjson.dumps(obj))
+            if charged and self.quota is not None:
+                self.quota.check(key, obj, len(encoded))
+            return encoded
 
         return self.store.put(key, encode, expect=expect, obj=obj)
 

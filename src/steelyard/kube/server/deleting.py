@@ -238,7 +238,7 @@ def replace(core: Core, record: Record, obj: Object) -> asyncio.Future[Record]:
         # The record may be in another version than the stored one.
         newest = core.store.head(record.key) or record
         return core.drop(record.key, newest.object, expect=record.revision)
-    return core.put(record.key, obj, expect=record.revision)
+    return core.put(record.key, obj, expect=record.revision, charged=True)
 
 
 def is_over(obj: Object) -> bool:

@@ -58,10 +58,12 @@ class Hosting:
         clock: Clock,
         reach: Reach = reaches.PUBLIC,
         renewals: Renewals | None = None,
+        quota: int = 0,
     ) -> None:
         """`reach` is where webhooks of the servers may be, whose administrators are not the platform's.
 
-        `renewals` renews the servers' certificates; without, they are renewed by a timer of its own.
+        `renewals` renews the servers' certificates; without, they are renewed by a timer of its own. `quota` is how
+        many bytes the objects of each may have together; 0 is no limit.
         """
         self.advertised_host = "127.0.0.1" if host in _WILDCARDS else host
         self._store = store
@@ -69,6 +71,7 @@ class Hosting:
         self._clock = clock
         self._reach = reach
         self._renewals = renewals or Renewals(clock)
+        self._quota = quota
         self._promised: dict[str, int] = {}
         self._owners: dict[int, str] = {}
         self._reserved: dict[str, socket.socket] = {}
@@ -171,7 +174,7 @@ class Hosting:
             return made.certificate
 
         certificate = issue(self._clock.now())
-        api = await Api.start(self._store, space=name, reach=self._reach)
+        api = await Api.start(self._store, space=name, reach=self._reach, quota=self._quota)
         api.access.address = f"https://{self.advertised_host}:{port}"
         serving = tls.ServingTls(certificate, client_authority=authority.certificate)
         try:

@@ -106,7 +106,7 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     if admission is not None or served.conversion is not None:
         _check_namespace(core, served, metadata)
         _check_claims(finish, obj)
-    record = await durable(core.put(key, state, expect=0))
+    record = await durable(core.put(key, state, expect=0, charged=True))
     return _reply(core, served, await shown(core, served, record), call, draft, 201)
 
 

@@ -70,6 +70,8 @@ class Loaded:
     revision: int
     compacted: int
     rows: int
+    size: int
+    """Bytes of all values, also of history."""
 
 
 @frozen
@@ -132,9 +134,10 @@ class Log:
             compacted = self.compacted()
             records: dict[str, Record] = {}
             revision = compacted
-            rows = 0
+            rows = size = 0
             for found in self._rows(_ALL):
                 rows += 1
+                size += len(found.value)
                 if found.revision > compacted:
                     current = records.get(found.key)
                     self._check_succession(found, revision, current.revision if current else 0)
@@ -144,7 +147,7 @@ class Log:
                 else:
                     records[found.key] = self._record(found)
             self._check_structure()
-            return Loaded(records, revision, compacted, rows)
+            return Loaded(records, revision, compacted, rows, size)
 
     def survey(self) -> Survey:
         """Checks what `load` checks, in little memory."""

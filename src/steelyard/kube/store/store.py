@@ -27,7 +27,9 @@ from steelyard.kube.store.history import History
 from steelyard.kube.store.lock import FileLock
 from steelyard.kube.store.log import Log, Survey
 from steelyard.kube.store.record import Change, Record, upper_bound
+from steelyard.kube.store.retention import Retention
 from steelyard.kube.store.sealing import Sealer
+from steelyard.kube.store.usage import Usage
 from steelyard.kube.store.watch import Subscribers, Subscription
 from steelyard.kube.store.writer import CommitHook, Compaction, Observer, Options, Resealing, Write, Writer
 
@@ -62,6 +64,8 @@ class Store:
         self._lag_limit = lag_limit
         self._state: SortedDict[str, Record] = SortedDict()
         self._rows = 0
+        self._retention = Retention(0, 0)
+        self._usage: Usage | None = None
         self._automatic_compaction: Compaction | None = None
         self._recent: deque[Change] = deque(maxlen=_RECENT_CHANGES)
         self._parsed: deque[Record] = deque()
@@ -113,6 +117,8 @@ class Store:
             raise
         store._state = SortedDict(loaded.records)
         store._rows = loaded.rows
+        current = sum(len(record.value) for record in loaded.records.values())
+        store._retention = Retention(loaded.revision, max(loaded.size - current, 0))
         store.revision = loaded.revision
         store.compacted = loaded.compacted
         store._next_revision = loaded.revision + 1
@@ -200,6 +206,12 @@ class Store:
                 states.setdefault(change.key, change.previous)
         return states
 
+    def used(self, space: str) -> int:
+        """Bytes of the newest states in the space, durable or not. Counted from the first call on."""
+        if self._usage is None:
+            self._usage = Usage(self.heads(""))
+        return self._usage.of(space)
+
     def count(self, prefix: str) -> int:
         return self._state.bisect_left(upper_bound(prefix)) - self._state.bisect_left(prefix)
 
@@ -241,6 +253,8 @@ class Store:
         self._next_revision = change.revision + 1
         write = Write(change, result, self._loop.create_future(), self._epoch)
         self._pending[change.key] = write
+        if self._usage is not None:
+            self._usage.add(change)
         self._in_flight.append(write)
         if not self._outgoing:
             self._loop.call_soon(self._send)
@@ -295,6 +309,7 @@ class Store:
     def _start_compaction(self, compaction: Compaction) -> None:
         # From now on nobody may start from what is about to go, whether or not it succeeds.
         self.compacted = compaction.end
+        self._retention.forget(compaction.end)
         self._writer.queue_compaction(compaction)
 
     async def reseal(self) -> int:
@@ -345,6 +360,7 @@ class Store:
                 del pending[key]
             in_flight.popleft()
             recent.append(change)
+            self._retention.note(change)
             self._subscribers.publish(change)
             write.succeed()
         while len(parsed) > _PARSED:
@@ -362,6 +378,8 @@ class Store:
         self._epoch += 1
         self._next_revision = self.revision + 1
         for write in writes:
+            if self._usage is not None:
+                self._usage.undo(write.change)
             write.fail(failure)
 
     def _note(self, failure: StoreFailed) -> None:
@@ -393,12 +411,17 @@ class Store:
 
     def _compact_if_worthwhile(self) -> None:
         """Runs after writes only, so a store that nobody writes to stays untouched."""
+        if self._automatic_compaction is not None:
+            return
         obsolete = self._rows - len(self._state)
-        if obsolete > RETAINED_REVISIONS + COMPACTION_THRESHOLD and self._automatic_compaction is None:
+        end = 0
+        if obsolete > RETAINED_REVISIONS + COMPACTION_THRESHOLD:
             end = self.revision - RETAINED_REVISIONS
-            if end > self.compacted:
-                self._automatic_compaction = Compaction(end)
-                self._start_compaction(self._automatic_compaction)
+        elif self._retention.is_too_much:
+            end = self._retention.end()
+        if end > self.compacted:
+            self._automatic_compaction = Compaction(end)
+            self._start_compaction(self._automatic_compaction)
 
     def _on_dropped(self, rows: int) -> None:
         self._rows -= rows
