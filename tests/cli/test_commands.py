@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import contextlib
 import json
 import os
@@ -23,6 +25,8 @@ import yaml
 import steelyard
 from steelyard.cli.exits import Exit
 from steelyard.cli.main import app
+from steelyard.kube.client.http import HttpClient
+from steelyard.kube.resources import SECRETS
 from tests.harness import ROOT, PlatformProcess
 from tools import cli_reference
 
@@ -270,6 +274,43 @@ def test_a_clusters_kubeconfig_leads_to_its_own_api(terminal: Terminal, ready_cl
     config = yaml.safe_load(terminal.ok("kubeconfig", ready_claim))
     claim = terminal.json("get", "cluster", ready_claim)
     assert config["clusters"][0]["cluster"]["server"] == claim["status"]["endpoint"]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"users": [{"name": "u", "user": {"exec": {"command": "sh"}}}]}, 'user "u" has exec'),
+        ({"clusters": [{"name": "c", "cluster": {"server": "https://elsewhere"}}]}, "its server is https://elsewhere"),
+    ],
+)
+def test_a_kubeconfig_that_somebody_has_tampered_with_is_not_printed(
+    terminal: Terminal, ready_claim: str, change: dict[str, Any], complaint: str
+) -> None:
+    config = yaml.safe_load(terminal.ok("kubeconfig", ready_claim)) | change
+    config["contexts"] = [{"name": "x", "context": {"cluster": config["clusters"][0]["name"]}}]
+    config["current-context"] = "x"
+    value = base64.b64encode(yaml.safe_dump(config).encode()).decode()
+    claim = terminal.json("get", "cluster", ready_claim)
+    reference = claim["status"]["kubeconfigSecret"]
+
+    async def tamper() -> str:
+        client = HttpClient.from_kubeconfig(terminal.data_dir / "kubeconfig")
+        try:
+            before = await client.get(SECRETS, reference["name"], reference["namespace"])
+            await client.patch(SECRETS, reference["name"], {"data": {"value": value}}, reference["namespace"])
+            return before["data"]["value"]
+        finally:
+            await client.close()
+
+    before = asyncio.run(tamper())
+    try:
+        done = terminal.run("kubeconfig", ready_claim)
+        assert (done.code, done.out) == (Exit.FAILED, "")
+        assert complaint in done.err
+        assert "delete the Secret" in done.err
+    finally:
+        value = before
+        asyncio.run(tamper())
 
 
 def test_the_kubeconfig_of_an_unknown_cluster_is_an_error(terminal: Terminal) -> None:

@@ -20,6 +20,7 @@ from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.output import Format
 from steelyard.cli.session import DataDirOption, NamespaceOption, OutputOption
 from steelyard.kube import errors, objects
+from steelyard.kube.client import kubeconfig as kubeconfigs
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import EVENTS, NAMESPACES, SECRETS, Resource
@@ -216,9 +217,26 @@ def kubeconfig(
                 f"{objects.qualified_name(claim)} has no kubeconfig yet; wait for it: steelyard wait {cluster}"
             )
         secret = await client.get(SECRETS, str(reference["name"]), str(reference["namespace"]))
-        output.result(base64.b64decode(str(objects.at(secret, "data", "value") or "")).decode())
+        output.result(_trusted(secret, str(objects.at(claim, "status", "endpoint") or "")))
 
     session.run(data_dir, command)
+
+
+def _trusted(secret: Object, endpoint: str) -> str:
+    """The kubeconfig in a Secret, if kubectl can be given it: everybody who may write Secrets there can have put in a
+    program to run, a file to send, or another server.
+    """
+    try:
+        config = kubeconfigs.parse(base64.b64decode(str(objects.at(secret, "data", "value") or "")))
+        server = config.resolve().server
+        if endpoint and server != endpoint:
+            raise kubeconfigs.InvalidKubeconfig(f"its server is {server}, but the cluster is at {endpoint}")
+    except kubeconfigs.InvalidKubeconfig as error:
+        raise CommandError(
+            f"the kubeconfig in Secret {objects.qualified_name(secret)} is not one to use: {error}. "
+            "Find out who changed it; delete the Secret, and the cluster's control plane makes a new one"
+        ) from error
+    return config.to_yaml()
 
 
 async def _wait(client: Client, resource: Resource, obj: Object, wanted: str, timeout: float) -> None:

@@ -47,7 +47,8 @@ def run(data_dir: Path | None, command: Callable[[Client], Coroutine[Any, Any, T
     where = locate(data_dir)
 
     async def with_client() -> T:
-        client = HttpClient.from_kubeconfig(_kubeconfig(where))
+        _kubeconfig(where)
+        client = HttpClient.from_kubeconfig(where.kubeconfig)
         try:
             return await command(client)
         finally:
