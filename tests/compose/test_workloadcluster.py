@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from typing import Any
 
 import pytest
@@ -172,10 +174,10 @@ def test_the_connection_secret_waits_for_the_kubeconfig_and_is_kept_without_it()
     assert "connection" not in without.desired
     assert without.retained == {"connection"}
 
-    kubeconfig: Object = {"metadata": {"name": "dev-kubeconfig", "namespace": "team-a"}, "data": {"value": "eA=="}}
+    kubeconfig: Object = {"metadata": {"name": "dev-kubeconfig", "namespace": "team-a"}, "data": {"value": "e30="}}
     composed = compose(asked, Observed(required={"kubeconfig": [kubeconfig]}))
     secret = composed.desired["connection"].object
-    assert (secret["metadata"]["namespace"], secret["data"]) == ("argocd", {"kubeconfig": "eA==", "value": "eA=="})
+    assert (secret["metadata"]["namespace"], secret["data"]) == ("argocd", {"kubeconfig": "e30=", "value": "e30="})
     assert not objects.owner_references(secret), "an owner in another namespace would have it collected"
     assert composed.retained == frozenset()
 
@@ -270,3 +272,28 @@ def test_an_ipv6_endpoint_is_written_in_brackets() -> None:
     found = progress.of(compose(claim()).desired, {"cluster": cluster}, [])
 
     assert found.endpoint == "https://[::1]:6443"
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        pytest.param(
+            {"users": [{"name": "u", "user": {"exec": {"command": "sh"}}}]}, 'user "u" has exec', id="program"
+        ),
+        pytest.param(
+            {"clusters": [{"name": "c", "cluster": {"server": "https://elsewhere"}}]},
+            "its server is https://elsewhere, but the cluster is at https://127.0.0.1:6443",
+            id="another server",
+        ),
+    ],
+)
+def test_a_kubeconfig_that_somebody_tampered_with_is_not_passed_on(config: Object, problem: str) -> None:
+    asked = claim()
+    asked["spec"]["writeConnectionSecretToRef"] = {"name": "mine", "namespace": "argocd"}
+    value = base64.b64encode(json.dumps(config).encode()).decode()
+    secret: Object = {"metadata": {"name": "dev-kubeconfig", "namespace": "team-a"}, "data": {"value": value}}
+    cluster: Object = {"spec": {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}}}
+    composed = compose(asked, Observed({"cluster": cluster}, required={"kubeconfig": [secret]}))
+    assert "connection" not in composed.desired
+    assert composed.retained == {"connection"}, "what was passed on before stays"
+    assert f"Secret dev-kubeconfig is not one to use: {problem}" in condition(composed, "Ready").message

@@ -8,6 +8,7 @@ that a newer Steelyard does not roll anybody's machines by composing differently
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 
 import pydantic
@@ -19,7 +20,7 @@ from steelyard.compose import effective, names, progress, simulated
 from steelyard.compose.clusterapi import Blueprint
 from steelyard.compose.composed import Composed, Condition, Desired, Observed, Refusal, Requirement
 from steelyard.compose.progress import Progress
-from steelyard.kube import objects
+from steelyard.kube import foreignconfig, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS, Resource
 from steelyard.settings import Platform
@@ -72,11 +73,12 @@ def compose(claim: Object, observed: Observed, platform: Platform) -> Composed:
     blueprint = Blueprint(claim, used, platform)
     desired = make_parts(blueprint)
     kubeconfig = observed.one(KUBECONFIG)
-    connection = _connection(claim, spec.write_connection_secret_to_ref, kubeconfig)
+    here = progress.of(desired, observed.resources, observed.required.get(MACHINES, ()))
+    refusal = _not_to_pass_on(kubeconfig, here.endpoint)
+    connection = None if refusal else _connection(claim, spec.write_connection_secret_to_ref, kubeconfig)
     if connection is not None:
         desired[CONNECTION] = connection
-    here = progress.of(desired, observed.resources, observed.required.get(MACHINES, ()))
-    waiting_for = here.waiting_for or _waiting_for_secrets(spec, kubeconfig, observed, blueprint)
+    waiting_for = refusal or here.waiting_for or _waiting_for_secrets(spec, kubeconfig, observed, blueprint)
     return Composed(
         desired=_with_readiness(desired, observed, here),
         requirements={
@@ -134,6 +136,27 @@ def _connection(claim: Object, asked: SecretReference | None, kubeconfig: Object
     if namespace == objects.namespace(claim) and objects.uid(claim):
         secret["metadata"]["ownerReferences"] = [objects.owner_reference(claim, controller=True)]
     return Desired(SECRETS, secret)
+
+
+def _not_to_pass_on(kubeconfig: Object | None, endpoint: str) -> str:
+    """Why the kubeconfig is given to nobody; empty if it can be. Whoever may write Secrets in the claim's namespace can
+    have put anything there, and those who get the copy trust it.
+    """
+    value = objects.at(kubeconfig, "data", "value")
+    if kubeconfig is None or not value:
+        return ""
+    try:
+        config = foreignconfig.document(base64.b64decode(str(value)))
+        other = next((each for each in foreignconfig.servers(config) if endpoint and each != endpoint), "")
+        problem = f"its server is {other[:100]}, but the cluster is at {endpoint}" if other else ""
+    except ValueError as error:
+        problem = str(error)
+    if not problem:
+        return ""
+    return (
+        f"Secret {objects.name(kubeconfig)} is not one to use: {problem}; "
+        "delete it, and the cluster's control plane makes a new one"
+    )
 
 
 def _waiting_for_secrets(

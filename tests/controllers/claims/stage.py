@@ -172,7 +172,7 @@ class Stage:
                 {"initialization": {"infrastructureProvisioned": True, "controlPlaneInitialized": True}},
             )
 
-    async def kubeconfig_is_there(self, name: str = "dev", value: str = "a3ViZWNvbmZpZw==") -> None:
+    async def kubeconfig_is_there(self, name: str = "dev", value: str = "e30=") -> None:
         secret: Object = {
             "apiVersion": "v1",
             "kind": "Secret",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from steelyard.kube import foreignconfig
 from steelyard.kube.client import kubeconfig
 from steelyard.kube.client.kubeconfig import InvalidKubeconfig
 
@@ -102,7 +103,7 @@ def test_text_from_elsewhere_brings_everything_along() -> None:
         pytest.param(foreign(user="exec: {command: sh}"), "has exec, which is not supported", id="exec"),
         pytest.param(foreign(user="auth-provider: {name: x}"), "has auth-provider", id="auth provider"),
         pytest.param(foreign(user="as: root"), "has as, which is not supported", id="impersonation"),
-        pytest.param("#" * (kubeconfig.MAX_BYTES + 1), "larger than", id="too large"),
+        pytest.param("#" * (foreignconfig.MAX_BYTES + 1), "larger than", id="too large"),
         pytest.param("[" * 1000, "nested deeper", id="too deep"),
         pytest.param("a: &a {b: 1}\nc: {<<: [*a, *a]}", "aliases", id="aliases"),
     ],

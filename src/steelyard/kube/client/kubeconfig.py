@@ -13,27 +13,21 @@ from __future__ import annotations
 import base64
 import binascii
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar
 
-import orjson
 import yaml
 
 from steelyard import durable
 from steelyard.frozen import frozen
-from steelyard.kube import objects, plainyaml
+from steelyard.kube import foreignconfig
+from steelyard.kube.foreignconfig import InvalidKubeconfig
 from steelyard.kube.objects import Object
 
-MAX_BYTES: Final = 128 << 10
-"""Of a text from elsewhere: twenty times what one cluster and its certificates take."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-
-class InvalidKubeconfig(ValueError):
-    """The file is no kubeconfig, is incomplete, or asks for something Steelyard cannot do."""
 
 
 @frozen
@@ -165,18 +159,11 @@ def build(
 
 
 def parse(source: str | bytes | Object) -> Kubeconfig:
-    """A kubeconfig from elsewhere, with everything inside of it. Raises InvalidKubeconfig.
-
-    Every entry counts, also one that no context uses.
-    """
-    if isinstance(source, (str, bytes)) and len(source) > MAX_BYTES:
-        raise InvalidKubeconfig(f"the kubeconfig is larger than {MAX_BYTES} bytes")
-    document = _decode(source, plainyaml.load) if isinstance(source, (str, bytes)) else source
-    for plural, singular, refused in _FOREIGN_REFUSED:
-        for name, entry in _named(document, plural, singular):
-            if key := next((key for key in refused if entry.get(key)), ""):
-                raise InvalidKubeconfig(f'{singular} "{name}" has {key}, which {refused[key]}')
-    return _read(document, None)
+    """A kubeconfig from elsewhere, with everything inside of it (`foreignconfig`). Raises InvalidKubeconfig."""
+    if isinstance(source, (str, bytes)):
+        return _read(foreignconfig.document(source), None)
+    foreignconfig.check(source)
+    return _read(source, None)
 
 
 def load(path: Path) -> Kubeconfig:
@@ -186,7 +173,7 @@ def load(path: Path) -> Kubeconfig:
     except OSError as error:
         raise InvalidKubeconfig(f"cannot read the kubeconfig {path}: {error.strerror}") from error
     try:
-        return _read(_decode(text, _load_own), path.resolve().parent)
+        return _read(_load_own(text), path.resolve().parent)
     except InvalidKubeconfig as error:
         raise InvalidKubeconfig(f"{path}: {error}") from error
 
@@ -222,68 +209,26 @@ def write(path: Path, config: Kubeconfig) -> None:
     durable.write(path, config.to_yaml().encode())
 
 
-_UNSUPPORTED = ("exec", "auth-provider", "username", "as")
-_A_FILE: Final = "names a file: only a kubeconfig that is a file itself may; put the content inside"
-_A_PROGRAM: Final = "is not supported: use a client certificate or a token"
-_FOREIGN_REFUSED: Final[Sequence[tuple[str, str, Mapping[str, str]]]] = (
-    (
-        "clusters",
-        "cluster",
-        {
-            "certificate-authority": _A_FILE,
-            "insecure-skip-tls-verify": "is not allowed: give the server's authority as certificate-authority-data",
-            "proxy-url": "is not allowed: the server must be reachable directly",
-        },
-    ),
-    (
-        "users",
-        "user",
-        {
-            "client-certificate": _A_FILE,
-            "client-key": _A_FILE,
-            "tokenFile": _A_FILE,
-            **dict.fromkeys(_UNSUPPORTED, _A_PROGRAM),
-        },
-    ),
-)
-"""What a kubeconfig from elsewhere may not say, and why."""
 _Entry = TypeVar("_Entry")
 
 
 def _read(document: Object, directory: Path | None) -> Kubeconfig:
     """`directory` is what relative paths are relative to."""
     return Kubeconfig(
-        clusters={name: _cluster_in(each, directory) for name, each in _named(document, "clusters", "cluster")},
-        users={name: _user_in(each, directory) for name, each in _named(document, "users", "user")},
-        contexts={name: _context_in(each) for name, each in _named(document, "contexts", "context")},
+        clusters={
+            name: _cluster_in(each, directory) for name, each in foreignconfig.named(document, "clusters", "cluster")
+        },
+        users={name: _user_in(each, directory) for name, each in foreignconfig.named(document, "users", "user")},
+        contexts={name: _context_in(each) for name, each in foreignconfig.named(document, "contexts", "context")},
         current_context=_text(document, "current-context"),
     )
 
 
-def _decode(source: str | bytes, load: Callable[[str | bytes], Any]) -> Object:
+def _load_own(text: bytes) -> Object:
     try:
-        document = orjson.loads(source) if source.lstrip()[:1] in ("{", b"{") else load(source)
-    except (yaml.YAMLError, ValueError) as error:
+        return foreignconfig.mapping(yaml.load(text, Loader=_LOADER))  # noqa: S506 (the safe loader, in C)
+    except yaml.YAMLError as error:
         raise InvalidKubeconfig(f"the kubeconfig is not valid YAML: {error}") from error
-    if document is None:
-        return {}
-    if not isinstance(document, dict):
-        raise InvalidKubeconfig("the kubeconfig is not a mapping")
-    return cast(Object, document)
-
-
-def _load_own(source: str | bytes) -> Any:
-    return yaml.load(source, Loader=_LOADER)  # noqa: S506 (the safe loader, in C)
-
-
-def _named(document: Object, plural: str, singular: str) -> list[tuple[str, Object]]:
-    named: dict[str, Object] = {}
-    for entry in map(objects.mapping, objects.sequence(document.get(plural))):
-        name = entry.get("name")
-        if not isinstance(name, str):
-            raise InvalidKubeconfig(f"an entry of {plural} has no name")
-        named.setdefault(name, objects.mapping(entry.get(singular)))
-    return list(named.items())
 
 
 def _text(entry: Object, key: str) -> str:
@@ -326,7 +271,7 @@ def _user_in(entry: Object, directory: Path | None) -> User:
         client_key_data=_data(entry, "client-key-data"),
         token=_text(entry, "token"),
         token_file=_path(entry, "tokenFile", directory),
-        unsupported=next((key for key in _UNSUPPORTED if entry.get(key)), ""),
+        unsupported=next((key for key in foreignconfig.UNSUPPORTED if entry.get(key)), ""),
     )
 
 
