@@ -19,7 +19,7 @@ import uvloop
 
 import steelyard
 from steelyard import collecting, consent, credentials, datadir, encryption, settings
-from steelyard.api import registry
+from steelyard.api import authors, policies, registry, resources
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.backup import making
 from steelyard.backup.making import Backups
@@ -153,6 +153,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         stack.push_async_callback(api.close)
         client = LocalClient(api, _CONTROLLERS, field_manager=FIELD_MANAGER)
         await _define_kinds(client, options.platform.domain)
+        await guard_claims(api, client, options.platform)
 
         webhooks = reach.within(options.platform.simulated.webhook_networks)
         renewals = Renewals(clock)
@@ -220,6 +221,16 @@ async def _define_kinds(client: Client, domain: str) -> None:
     await asyncio.gather(
         *(client.apply(CUSTOM_RESOURCE_DEFINITIONS, crd, field_manager=FIELD_MANAGER) for crd in definitions)
     )
+
+
+async def guard_claims(api: Api, client: Client, platform: Platform) -> None:
+    """From before the first request on, a claim acts with its author's rights."""
+    claims_resource = resources.workload_clusters(platform.domain)
+    api.stamp({(claims_resource.group, claims_resource.plural): authors.stamp})
+    allowed = platform.connection_secrets
+    policy = policies.policy(platform.domain, allowed.granted(), allowed.robot_users())
+    await client.apply(policies.POLICIES, policy, field_manager=FIELD_MANAGER)
+    await client.apply(policies.BINDINGS, policies.binding(platform.domain), field_manager=FIELD_MANAGER)
 
 
 async def _databases(stack: contextlib.AsyncExitStack, options: Options) -> tuple[Sealer, Store, Store]:

@@ -59,7 +59,7 @@ def test_settings_of_another_environment_and_delays_change_nothing() -> None:
 
 
 def test_an_infrastructure_that_is_not_there_is_told_as_such() -> None:
-    change = changes.of(claim(), DEFAULTS, settings.parse("infrastructure: kvm\n"))
+    change = changes.of(claim(), DEFAULTS, DEFAULTS.model_copy(update={"infrastructure": "kvm"}))
     assert change is not None
     assert "kvm" in change.refusal
     assert not change.replaces_workers

@@ -174,8 +174,17 @@ def test_the_connection_secret_waits_for_the_kubeconfig_and_is_kept_without_it()
     assert "connection" not in without.desired
     assert without.retained == {"connection"}
 
-    kubeconfig: Object = {"metadata": {"name": "dev-kubeconfig", "namespace": "team-a"}, "data": {"value": "e30="}}
-    composed = compose(asked, Observed(required={"kubeconfig": [kubeconfig]}))
+    control_plane: Object = {"apiVersion": "v1", "kind": "KubeadmControlPlane", "metadata": {"name": "p", "uid": "u"}}
+    metadata: Object = {"name": "dev-kubeconfig", "namespace": "team-a"}
+    kubeconfig: Object = {"metadata": metadata, "data": {"value": "e30="}}
+    observed = Observed(resources={"control-plane": control_plane}, required={"kubeconfig": [kubeconfig]})
+    strange = compose(asked, observed)
+    assert "connection" not in strange.desired, "it has the name, and belongs to nobody"
+    assert "kubeconfigSecret" not in strange.status
+    metadata["ownerReferences"] = [objects.owner_reference(control_plane)]
+    assert "connection" not in compose(asked, observed).desired, "an owner among others does not control it"
+    metadata["ownerReferences"] = [objects.owner_reference(control_plane, controller=True)]
+    composed = compose(asked, observed)
     secret = composed.desired["connection"].object
     assert (secret["metadata"]["namespace"], secret["data"]) == ("argocd", {"kubeconfig": "e30=", "value": "e30="})
     assert not objects.owner_references(secret), "an owner in another namespace would have it collected"
@@ -291,8 +300,15 @@ def test_a_kubeconfig_that_somebody_tampered_with_is_not_passed_on(config: Objec
     asked = claim()
     asked["spec"]["writeConnectionSecretToRef"] = {"name": "mine", "namespace": "argocd"}
     value = base64.b64encode(json.dumps(config).encode()).decode()
-    secret: Object = {"metadata": {"name": "dev-kubeconfig", "namespace": "team-a"}, "data": {"value": value}}
-    cluster: Object = {"spec": {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}}}
+    cluster: Object = {
+        "apiVersion": "v1",
+        "kind": "Cluster",
+        "metadata": {"name": "dev", "uid": "u"},
+        "spec": {"controlPlaneEndpoint": {"host": "127.0.0.1", "port": 6443}},
+    }
+    owners = [objects.owner_reference(cluster, controller=True)]
+    metadata: Object = {"name": "dev-kubeconfig", "namespace": "team-a", "ownerReferences": owners}
+    secret: Object = {"metadata": metadata, "data": {"value": value}}
     composed = compose(asked, Observed({"cluster": cluster}, required={"kubeconfig": [secret]}))
     assert "connection" not in composed.desired
     assert composed.retained == {"connection"}, "what was passed on before stays"

@@ -19,8 +19,8 @@ A step may compare a part of the answer where the whole cannot be the same (`pic
 besides (`see: [ETag]`); `save: {etag: "@ETag"}` keeps one.
 
 `$NAME` stands for a path or a saved value, `$: cm` in a body for the apiVersion and kind of a ConfigMap,
-`$hook: /deny` for a webhook of `hooks.py`. Every sequence has a namespace of its own, `$NS`, which is there before it
-starts.
+`$hook: /deny` for a webhook of `hooks.py`, `$shipped: policy` for what the platform itself applies. Every sequence has
+a namespace of its own, `$NS`, which is there before it starts.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import yaml
+
+from steelyard.api import policies, registry
 
 FOLDER: Final = Path(__file__).parent / "corpus"
 GROUP: Final = "conformance.example.com"
@@ -58,6 +60,7 @@ KINDS: Final = {
     "widget": (f"{GROUP}/v1", "Widget"),
     "gear": ("$GROUP/v1", "Gear"),
     "gear2": ("$GROUP/v2", "Gear"),
+    "wc": (f"compute.{GROUP}/v1alpha1", "WorkloadCluster"),
     "ssar": ("authorization.k8s.io/v1", "SelfSubjectAccessReview"),
     "sar": ("authorization.k8s.io/v1", "SubjectAccessReview"),
     "lsar": ("authorization.k8s.io/v1", "LocalSubjectAccessReview"),
@@ -89,6 +92,7 @@ _PATHS: Final = {
     "CSR": "/apis/certificates.k8s.io/v1/certificatesigningrequests",
     "RBAC": "/apis/rbac.authorization.k8s.io/v1",
     "AUTHZ": "/apis/authorization.k8s.io/v1",
+    "WC": f"/apis/compute.{GROUP}/v1alpha1/namespaces/$NS/workloadclusters",
     "SSR": "/apis/authentication.k8s.io/v1/selfsubjectreviews",
     "TR": "/apis/authentication.k8s.io/v1/tokenreviews",
     "PODS": "/api/v1/namespaces/$NS/pods",
@@ -138,6 +142,8 @@ def filled(value: Any, variables: Mapping[str, str]) -> Any:
         if "$hook" in given:
             path = given["$hook"]
             given = _hook(path) | {key: each for key, each in given.items() if key != "$hook"}
+        if "$shipped" in given:
+            given = _shipped(given["$shipped"])
         for key, each in given.items():
             if key == "$":
                 api_version, kind = KINDS[each]
@@ -146,6 +152,17 @@ def filled(value: Any, variables: Mapping[str, str]) -> Any:
                 result[expand(str(key), variables)] = filled(each, variables)
         return result
     return value
+
+
+def _shipped(what: str) -> dict[str, Any]:
+    """What the platform applies for its claims: their definition, the policy that guards them, and its binding."""
+    match what:
+        case "definition":
+            return registry.definitions(GROUP)[0]
+        case "policy":
+            return policies.policy(GROUP, {"$NS": ["kube-public"]}, ["joe"])
+        case _:
+            return policies.binding(GROUP)
 
 
 def _hook(path: str) -> dict[str, Any]:

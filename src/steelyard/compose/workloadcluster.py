@@ -72,7 +72,7 @@ def compose(claim: Object, observed: Observed, platform: Platform) -> Composed:
         )
     blueprint = Blueprint(claim, used, platform)
     desired = make_parts(blueprint)
-    kubeconfig = observed.one(KUBECONFIG)
+    kubeconfig = _own(observed.one(KUBECONFIG), observed)
     here = progress.of(desired, observed.resources, observed.required.get(MACHINES, ()))
     refusal = _not_to_pass_on(kubeconfig, here.endpoint)
     connection = None if refusal else _connection(claim, spec.write_connection_secret_to_ref, kubeconfig)
@@ -159,11 +159,24 @@ def _not_to_pass_on(kubeconfig: Object | None, endpoint: str) -> str:
     )
 
 
+def _own(kubeconfig: Object | None, observed: Observed) -> Object | None:
+    """The Secret if it is that of the cluster which was made for the claim: its control plane, or the Cluster itself,
+    controls it. One that only has the name may be the key to anybody's cluster.
+    """
+    owner = objects.controller_of(kubeconfig) if kubeconfig is not None else None
+    parts = [observed.resources[name] for name in ("cluster", "control-plane") if name in observed.resources]
+    is_own = owner is not None and any(objects.uid(part) and objects.uid(part) == owner.get("uid") for part in parts)
+    return kubeconfig if is_own else None
+
+
 def _waiting_for_secrets(
     spec: WorkloadClusterSpec, kubeconfig: Object | None, observed: Observed, blueprint: Blueprint
 ) -> str:
     if objects.at(kubeconfig, "data", "value") is None:
-        return f"waiting for Secret {names.kubeconfig_secret(blueprint.cluster)}"
+        name = names.kubeconfig_secret(blueprint.cluster)
+        if observed.one(KUBECONFIG) is not None and kubeconfig is None:
+            return f"waiting for Secret {name}: the one of that name is not this cluster's; delete it"
+        return f"waiting for Secret {name}"
     asked = spec.write_connection_secret_to_ref
     if asked is not None and objects.at(observed.resources.get(CONNECTION), "data", "kubeconfig") is None:
         return f"waiting for Secret {asked.namespace or blueprint.namespace}/{asked.name}"

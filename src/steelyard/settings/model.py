@@ -259,6 +259,52 @@ class Limits(SettingsModel):
     )
 
 
+NamespaceName = Annotated[str, Field(pattern=rf"^{_LABEL}$")]
+ServiceAccountName = Annotated[str, Field(pattern=rf"^{_LABEL}/{_LABEL}(\.{_LABEL})*$", max_length=320)]
+
+
+class Grant(SettingsModel):
+    """Claims in some namespaces may have their connection Secrets written into others."""
+
+    claims_in: tuple[NamespaceName | Literal["*"], ...] = Field(
+        min_length=1, strict=False, description="Namespaces of the claims; * is any."
+    )
+    secrets_to: tuple[NamespaceName, ...] = Field(
+        min_length=1, strict=False, description="Namespaces in which their Secrets may be, each by its name."
+    )
+
+
+class ConnectionSecrets(SettingsModel):
+    """Where claims may have the kubeconfigs of their clusters written, besides their own namespaces. Without a grant
+    the author of a claim must be allowed to create Secrets there."""
+
+    grants: tuple[Grant, ...] = Field(
+        default=(), strict=False, description="Who needs no right of their own, such as claims of teams for Argo CD."
+    )
+    robots: tuple[ServiceAccountName, ...] = Field(
+        default=(),
+        strict=False,
+        description="Service accounts, as namespace/name, that write claims for others, such as Argo CD's: what they "
+        "may do themselves does not count, only the grants do.",
+    )
+
+    def granted(self) -> dict[str, tuple[str, ...]]:
+        """By the namespace of the claims."""
+        found: dict[str, set[str]] = {}
+        for grant in self.grants:
+            for source in grant.claims_in:
+                found.setdefault(source, set()).update(grant.secrets_to)
+        return {source: tuple(sorted(targets)) for source, targets in found.items()}
+
+    def allows(self, source: str, target: str) -> bool:
+        granted = self.granted()
+        return target in granted.get(source, ()) or target in granted.get("*", ())
+
+    def robot_users(self) -> tuple[str, ...]:
+        """As the API knows them."""
+        return tuple(f"system:serviceaccount:{each.replace('/', ':', 1)}" for each in self.robots)
+
+
 class Platform(SettingsModel):
     domain: Domain = Field(
         default="steelyard.dev",
@@ -279,6 +325,10 @@ class Platform(SettingsModel):
     simulated: Simulated = Field(default=Simulated(), description="How simulated machines behave.")
     audit: Audit = Field(default=Audit(), description="The log of requests.")
     limits: Limits = Field(default=Limits(), description="How much is done at once.")
+    connection_secrets: ConnectionSecrets = Field(
+        default=ConnectionSecrets(),
+        description="Where claims may have kubeconfigs written, besides their own namespaces.",
+    )
 
     @field_validator("infrastructure", mode="after")
     @classmethod

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, cast
 
-from steelyard import settings
+from steelyard import app, settings
 from steelyard.api import registry, resources
 from steelyard.api.clusterapi import definitions
 from steelyard.api.clusterapi import resources as clusterapi_resources
@@ -28,6 +28,7 @@ from steelyard.kube.runtime import conditions
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server.api import Api
+from steelyard.kube.server.call import User
 from steelyard.kube.store.store import Store
 from steelyard.settings import Platform
 
@@ -45,8 +46,9 @@ CLUSTER_FINALIZER = "cluster.cluster.x-k8s.io"
 
 
 class Stage:
-    def __init__(self, store: Store, client: Client, platform: Platform) -> None:
+    def __init__(self, store: Store, api: Api, client: Client, platform: Platform) -> None:
         self.store = store
+        self.api = api
         self.client = client
         self.client_of_controller = client
         """The controller's may be another one, which fails where the test wants it to."""
@@ -172,7 +174,11 @@ class Stage:
                 {"initialization": {"infrastructureProvisioned": True, "controlPlaneInitialized": True}},
             )
 
+    def as_(self, user: User) -> Client:
+        return cast(Client, LocalClient(self.api, user))
+
     async def kubeconfig_is_there(self, name: str = "dev", value: str = "e30=") -> None:
+        plane = await self.client.get(clusterapi_resources.KUBEADM_CONTROL_PLANES, names.control_plane(name), NAMESPACE)
         secret: Object = {
             "apiVersion": "v1",
             "kind": "Secret",
@@ -180,6 +186,7 @@ class Stage:
                 "name": names.kubeconfig_secret(name),
                 "namespace": NAMESPACE,
                 "labels": {names.CLUSTER_NAME: name},
+                "ownerReferences": [objects.owner_reference(plane, controller=True)],
             },
             "data": {"value": value},
         }
@@ -211,7 +218,8 @@ async def opened(
         client = cast(Client, LocalClient(api))
         for definition in (*registry.definitions(platform.domain, infrastructures), *definitions.crds()):
             await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager="test")
-        stage = Stage(store, client, platform)
+        await app.guard_claims(api, client, platform)
+        stage = Stage(store, api, client, platform)
         await stage.namespace(NAMESPACE)
         await stage.start()
         stack.push_async_callback(stage.crash)

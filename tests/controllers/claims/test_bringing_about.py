@@ -139,9 +139,12 @@ async def test_the_kubeconfig_secret_of_cluster_api_is_left_to_it(stage: Stage) 
     assert await stage.find(SECRETS, "mine") is None
     assert (await stage.condition("Ready"))[0] == "True"
 
+    # It goes with the control plane that made it, and not before.
+    planes, plane = clusterapi_resources.KUBEADM_CONTROL_PLANES, "dev-control-plane"
+    await stage.client.patch(planes, plane, {"metadata": {"finalizers": ["example.com/kept"]}}, NAMESPACE)
     await stage.client.delete(CLAIMS, "dev", NAMESPACE)
     await stage.settle()
-    assert await stage.find(CLAIMS, "dev") is None
+    assert objects.is_being_deleted(await stage.client.get(planes, plane, NAMESPACE))
     assert objects.uid(await stage.client.get(SECRETS, "dev-kubeconfig", NAMESPACE)) == uid
 
 

@@ -58,7 +58,7 @@ async def mortal(tmp_path: Path) -> AsyncGenerator[tuple[Stage, Dying]]:
         await stage.crash()
         healthy = stage.client
         dying = Dying(healthy)
-        controlled = Stage(stage.store, healthy, stage.platform)
+        controlled = Stage(stage.store, stage.api, healthy, stage.platform)
         controlled.client_of_controller = cast(Client, dying)
         yield controlled, dying
         await controlled.crash()

@@ -37,6 +37,10 @@ def refused(refusal: Refusal) -> Condition:
     return Condition(SYNCED, "False", refusal.reason, refusal.message)
 
 
+def forbidden(message: str) -> Condition:
+    return Condition(SYNCED, "False", "ConnectionSecretForbidden", message)
+
+
 def deleting(message: str) -> Condition:
     return Condition(READY, "False", state.DELETING, message)
 

@@ -12,6 +12,7 @@ from steelyard.compose.composed import Composed, Observed
 from steelyard.controllers.claims import conditions
 from steelyard.controllers.claims.lookup import Lookup
 from steelyard.controllers.claims.reconcile import ClaimReconciler
+from steelyard.controllers.claims.rights import Rights
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS, Resource
@@ -36,6 +37,7 @@ def controller(manager: Manager, platform: Platform, *, workers: int = WORKERS) 
         functools.partial(_compose, platform=platform),
         workloadcluster.RESOURCES,
         lookup=lookup,
+        rights=Rights(manager.client, platform),
         recorder=Recorder(manager.client, "steelyard-claims", clock=manager.clock),
         clock=manager.clock,
     )

@@ -48,7 +48,7 @@ class Deletion:
                 f"object by hand and take it out of status.inventory, or run the version that made it"
             )
         obj = await self._lookup.find(resource, entry.namespace, entry.name)
-        if obj is None or not inventory.is_the_claims(obj, claim):
+        if obj is None or not inventory.is_entry_of(entry, obj, claim):
             return False
         if not objects.is_being_deleted(obj):
             try:

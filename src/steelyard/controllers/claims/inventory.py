@@ -11,6 +11,7 @@ from typing import cast
 
 from steelyard.compose import names
 from steelyard.compose.composed import Composed
+from steelyard.compose.workloadcluster import CONNECTION
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -79,6 +80,15 @@ def surplus(composed: Composed, entries: Sequence[Entry]) -> list[Entry]:
 def is_the_claims(obj: Object, claim: Object) -> bool:
     """Whether an object was made for this claim: nothing else is ever changed or deleted."""
     return objects.matches(names.claim_labels(claim), obj)
+
+
+def is_entry_of(entry: Entry, obj: Object, claim: Object) -> bool:
+    """Whether an object is what the inventory says. Who may write a status could put anything into an inventory, so it
+    counts only for what the claim's composition makes: parts in its own namespace, and one Secret elsewhere.
+    """
+    is_at_home = entry.namespace == objects.namespace(claim)
+    is_part = objects.annotations(obj).get(names.RESOURCE_NAME) == entry.resource_name
+    return is_the_claims(obj, claim) and is_part and (is_at_home or entry.resource_name == CONNECTION)
 
 
 def _is_still_needed(composed: Composed, entry: Entry) -> bool:

@@ -1,4 +1,5 @@
-"""One claim from what it asks for to what there is: fetch, paused?, deletion, finalizer, record, apply, prune, report.
+"""One claim from what it asks for to what there is: fetch, paused?, deletion, finalizer, rights, record, apply, prune,
+report.
 
 Safe to stop at any line: what is about to be made is recorded first, names are deterministic, and each step looks at
 what is there. A claim that is as it should be causes no write at all.
@@ -7,16 +8,19 @@ what is there. A claim that is as it should be causes no write at all.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Sequence
 from typing import Final
 
 from steelyard.api import state
 from steelyard.compose.composed import Composed, Condition
+from steelyard.compose.workloadcluster import CONNECTION
 from steelyard.controllers.claims import applying, conditions, inventory
 from steelyard.controllers.claims import lookup as lookups
 from steelyard.controllers.claims.deletion import Deletion
 from steelyard.controllers.claims.inventory import Entry
 from steelyard.controllers.claims.lookup import Compose, Found, Lookup
+from steelyard.controllers.claims.rights import Rights
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -30,6 +34,7 @@ from steelyard.kube.runtime.keys import Key
 
 FINALIZER: Final = "steelyard.dev/claim"
 _LOOK_AGAIN_WHILE_DELETING = 15.0
+_LOOK_AGAIN_WHILE_FORBIDDEN = 60.0
 
 
 class ClaimReconciler:
@@ -43,6 +48,7 @@ class ClaimReconciler:
         composed_resources: Sequence[Resource],
         *,
         lookup: Lookup,
+        rights: Rights,
         recorder: Recorder,
         clock: Clock,
     ) -> None:
@@ -50,6 +56,7 @@ class ClaimReconciler:
         self._resource = resource
         self._function = function
         self._lookup = lookup
+        self._rights = rights
         self._recorder = recorder
         self._clock = clock
         kinds = {(each.api_version, each.kind): each for each in composed_resources}
@@ -75,19 +82,25 @@ class ClaimReconciler:
             refusal = conditions.refused(composed.refusal)
             await self._report(claim, [refusal, *composed.conditions], kept=True)
             return Result()
+        forbidden = await self._rights.problem(claim) if CONNECTION in composed.desired else ""
+        composed = _within_rights(composed, forbidden)
         claim = await self._record(claim, composed)
-        applied, failures = await self._apply(found)
+        applied, failures = await self._apply(found, composed)
         if applied:
             # What was just applied makes older counts stale: Ready must not be read from them.
-            composed = (await lookups.compose(self._lookup, self._function, claim)).composed
+            anew = await lookups.compose(self._lookup, self._function, claim)
+            composed = _within_rights(anew.composed, forbidden)
         entries = inventory.recorded(claim)
         if not applied and not failures:
             entries = await self._prune(claim, composed, entries)
-        synced = conditions.failed(*failures[0]) if failures else conditions.APPLIED
+        synced = conditions.forbidden(forbidden) if forbidden else conditions.APPLIED
+        if failures:
+            synced = conditions.failed(*failures[0])
         await self._report(claim, [synced, *composed.conditions], composed=composed, entries=entries)
         if failures:
             raise failures[0][1]
-        return Result()
+        # Nobody tells of a right that is given.
+        return Result(requeue_after=_LOOK_AGAIN_WHILE_FORBIDDEN) if forbidden else Result()
 
     async def _record(self, claim: Object, composed: Composed) -> Object:
         """Everything that may be made from here on stands in the inventory, or this raises."""
@@ -104,11 +117,11 @@ class ClaimReconciler:
         }
         return await patching.patch_status(self._client, self._resource, claim, status)
 
-    async def _apply(self, found: Found) -> tuple[bool, list[tuple[str, errors.ApiError]]]:
+    async def _apply(self, found: Found, composed: Composed) -> tuple[bool, list[tuple[str, errors.ApiError]]]:
         """Whether anything was applied, and what failed. A failure does not keep the other parts from being applied."""
         applied = False
         failures: list[tuple[str, errors.ApiError]] = []
-        for name, part in found.composed.desired.items():
+        for name, part in composed.desired.items():
             try:
                 applied |= await applying.apply(
                     self._client, part, observed=found.observed.resources.get(name), foreign=found.foreign.get(name)
@@ -181,3 +194,11 @@ class ClaimReconciler:
                 self._recorder.warning(claim, condition.reason, condition.message)
             if condition.type == conditions.READY and condition.status == "True" and before.get("status") != "True":
                 self._recorder.normal(claim, "Ready", f"the cluster is ready: {condition.message}")
+
+
+def _within_rights(composed: Composed, forbidden: str) -> Composed:
+    """Without the connection Secret where it may not be written; one that is there already stays as it is."""
+    if not forbidden:
+        return composed
+    desired = {name: part for name, part in composed.desired.items() if name != CONNECTION}
+    return dataclasses.replace(composed, desired=desired, retained=composed.retained | {CONNECTION})

@@ -7,7 +7,7 @@ Hundreds of them share a process. What each serves is in `registry`, each verb i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -21,7 +21,7 @@ from steelyard.kube.server.admission import reach as reaches
 from steelyard.kube.server.admission.reach import Reach
 from steelyard.kube.server.background import Background
 from steelyard.kube.server.call import Call, Reply, User
-from steelyard.kube.server.core import Core, unavailable
+from steelyard.kube.server.core import Core, Stamp, unavailable
 from steelyard.kube.server.crds import Definitions
 from steelyard.kube.server.discovery import Discovery
 from steelyard.kube.server.documents import Document
@@ -92,6 +92,10 @@ class Api:
     async def _create_namespace(self, name: str) -> None:
         body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         await self.call(Call("create", "", "v1", NAMESPACES.plural, _SERVER, body=body))
+
+    def stamp(self, stamps: Mapping[tuple[str, str], Stamp]) -> None:
+        """What to put into custom resources about who writes them, by group and plural."""
+        self._core.stamps = stamps
 
     def authorize(self, call: Call) -> None:
         """Raises Forbidden. A transport that must know before it reads a body asks first; nobody is asked twice."""

@@ -7,7 +7,7 @@ another version of the same resource exchanges that beginning, so that the store
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -33,6 +33,8 @@ from steelyard.kube.store.record import Record
 from steelyard.kube.store.store import Store
 
 Guard = Callable[[Served, Call, Object, Object | None], None]
+Stamp = Callable[[Object, Object | None, str, tuple[str, ...]], None]
+"""Changes in place an object that is about to be written; gets the old one, the caller and the caller's groups."""
 
 
 def _no_guard(served: Served, call: Call, obj: Object, old: Object | None) -> None:
@@ -56,8 +58,8 @@ class _Refusal:
 
 class Core:
     __slots__ = (
-        "_namespaces", "authorizer", "caller", "guard", "now", "quota", "registry", "space", "store", "streams",
-        "webhooks",
+        "_namespaces", "authorizer", "caller", "guard", "now", "quota", "registry", "space", "stamps", "store",
+        "streams", "webhooks",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +73,8 @@ class Core:
         """The open watches, which end with the server."""
         self.guard: Guard = _no_guard
         """What a write needs beyond its own verb; it raises Forbidden."""
+        self.stamps: Mapping[tuple[str, str], Stamp] = {}
+        """By group and plural of custom resources: what only the server may say in them about who writes."""
         self.authorizer: Authorizer = _Refusal()
         """Who may do what, for those who are asked about it."""
         self.webhooks = Configurations(store, space, registry)

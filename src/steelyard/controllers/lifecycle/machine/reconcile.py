@@ -155,7 +155,7 @@ class MachineReconciler:
             return None
         connection = await self._workloads.connection(Key.of(cluster))
         if connection is None or not connection.is_synced:
-            observed.connection_problem = self._workloads.problem(Key.of(observed.cluster))
+            observed.connection_problem = self._workloads.problem(Key.of(cluster))
             return connection
         observed.is_connected = True
         observed.node = connection.node(str(provider_id))

@@ -1,0 +1,139 @@
+"""The admission policy that ships with the claims: nobody has a Secret written where they could not write it.
+
+It is judged when a claim is created and when its reference changes, never on a finalizer or a status. Pure, and the
+same objects for the embedded API and for kube-apiserver: what depends on the platform file is written into the
+expressions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from steelyard.api import resources
+from steelyard.api.authors import AUTHOR, GROUPS
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+
+_GROUP: Final = "admissionregistration.k8s.io"
+POLICIES: Final = Resource(_GROUP, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False)
+BINDINGS: Final = Resource(
+    _GROUP, "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", namespaced=False
+)
+
+_REFERENCE: Final = "object.spec.writeConnectionSecretToRef"
+_OLD: Final = "oldObject.spec.writeConnectionSecretToRef"
+_OF_CLUSTER_API: Final = "^.+-(ca|etcd|sa|proxy|apiserver-etcd-client|kubeconfig)$"
+"""Names of the Secrets that Cluster API makes for a cluster of that name."""
+
+
+def names(domain: str) -> str:
+    """The policy and its binding are called alike."""
+    return f"connection-secrets.{resources.compute_group(domain)}"
+
+
+def policy(domain: str, grants: Mapping[str, Sequence[str]], robots: Sequence[str]) -> Object:
+    """`grants`: the namespaces in which claims of a namespace, or of any (`*`), may have Secrets written. `robots`:
+    names of users whose own rights do not count.
+    """
+    claims = resources.workload_clusters(domain)
+    variables = {
+        "destination": f"has({_REFERENCE}.namespace) ? {_REFERENCE}.namespace : request.namespace",
+        "isElsewhere": "variables.destination != request.namespace",
+        "isNew": f"oldObject == null || !has({_OLD}) || {_OLD} != {_REFERENCE}",
+        "isGranted": _granted(grants),
+        "isRobot": f"request.userInfo.username in [{_texts(robots)}]" if robots else "false",
+        "author": _annotation("object", AUTHOR),
+        "authorGroups": _annotation("object", GROUPS),
+        "groups": "has(request.userInfo.groups) ? request.userInfo.groups.join('\\n') : ''",
+        "rights": "authorizer.group('').resource('secrets').namespace(variables.destination).check('create').allowed()",
+    }
+    subject = "'the connection Secret cannot go to namespace ' + variables.destination + ': '"
+    way_out = (
+        "' Ask the platform\\'s administrators to grant claims in ' + request.namespace + ' that namespace "
+        "(connectionSecrets.grants in the platform file), or leave out writeConnectionSecretToRef.namespace.'"
+    )
+    signed = (
+        "variables.author == request.userInfo.username && variables.authorGroups == variables.groups"
+        " || variables.isGranted && variables.author == '' && variables.authorGroups == ''"
+    )
+    kept = (
+        f"variables.author == {_annotation('oldObject', AUTHOR)} "
+        f"&& variables.authorGroups == {_annotation('oldObject', GROUPS)}"
+    )
+    return {
+        "apiVersion": POLICIES.api_version,
+        "kind": POLICIES.kind,
+        "metadata": {"name": names(domain)},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [claims.group],
+                        "apiVersions": ["*"],
+                        "operations": ["CREATE", "UPDATE"],
+                        "resources": [claims.plural],
+                    }
+                ]
+            },
+            "matchConditions": [{"name": "has-connection-secret", "expression": f"has({_REFERENCE})"}],
+            "variables": [{"name": name, "expression": expression} for name, expression in variables.items()],
+            "validations": [
+                {
+                    "expression": "!variables.isElsewhere || !variables.isNew || variables.isGranted || "
+                    "!variables.isRobot && variables.rights",
+                    "reason": "Forbidden",
+                    "messageExpression": f"{subject} + (variables.isRobot ? request.userInfo.username + ' acts for "
+                    "others, so its own rights do not count, and claims in ' + request.namespace + ' have no grant "
+                    f"for it.' : request.userInfo.username + ' may not create Secrets there.') + {way_out}",
+                },
+                {
+                    "expression": f"!variables.isElsewhere || (variables.isNew ? {signed} : {kept})",
+                    "reason": "Forbidden",
+                    "messageExpression": "'the annotations "
+                    f"{AUTHOR} and {GROUPS} say who asked for a connection Secret in another namespace: ' + "
+                    "(variables.isNew ? 'set them to ' + request.userInfo.username + ' and to your groups, one a line, "
+                    "in the order in which kubectl auth whoami shows them' : 'leave them as they are')",
+                },
+                {
+                    "expression": "variables.isElsewhere || !variables.isNew || "
+                    f"!{_REFERENCE}.name.matches('{_OF_CLUSTER_API}') || "
+                    f"{_REFERENCE}.name == object.metadata.name + '-kubeconfig'",
+                    "reason": "Invalid",
+                    "messageExpression": f"'Cluster API makes a Secret called ' + {_REFERENCE}.name + ' for a cluster "
+                    "in this namespace; choose another name, such as ' + object.metadata.name + '-connection'",
+                },
+            ],
+        },
+    }  # fmt: skip
+
+
+def binding(domain: str) -> Object:
+    return {
+        "apiVersion": BINDINGS.api_version,
+        "kind": BINDINGS.kind,
+        "metadata": {"name": names(domain)},
+        "spec": {"policyName": names(domain), "validationActions": ["Deny"]},
+    }
+
+
+def _granted(grants: Mapping[str, Sequence[str]]) -> str:
+    """Names of namespaces need no quoting: they are letters, digits and dashes."""
+    known = [
+        f"variables.destination in [{_texts(targets)}]"
+        if source == "*"
+        else f"request.namespace == '{source}' && variables.destination in [{_texts(targets)}]"
+        for source, targets in sorted(grants.items())
+        if targets
+    ]
+    return " || ".join(known) or "false"
+
+
+def _texts(values: Sequence[str]) -> str:
+    return ", ".join(f"'{value}'" for value in sorted(values))
+
+
+def _annotation(owner: str, key: str) -> str:
+    found = f"{owner}.metadata.annotations"
+    return f"(has({found}) && '{key}' in {found} ? {found}['{key}'] : '')"
