@@ -279,7 +279,11 @@ class ConnectionSecrets(SettingsModel):
     the author of a claim must be allowed to create Secrets there."""
 
     grants: tuple[Grant, ...] = Field(
-        default=(), strict=False, description="Who needs no right of their own, such as claims of teams for Argo CD."
+        default=(),
+        strict=False,
+        description="Claims that need no right of their author, such as those of teams for Argo CD: each grant has "
+        "claimsIn, the namespaces of the claims (* is any), and secretsTo, those of the Secrets, as in "
+        "{claimsIn: [team-a], secretsTo: [argocd]}.",
     )
     robots: tuple[ServiceAccountName, ...] = Field(
         default=(),
