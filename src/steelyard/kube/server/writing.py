@@ -69,7 +69,8 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     _settle_namespace(served, metadata, call.namespace)
     _check_namespace(core, served, metadata)
     drafts.check_claim(served, draft.obj)
-    _stamp(core, served, call, draft.obj, None)
+    if served.custom is not None and core.stamps:
+        _stamp(core, served, call, draft.obj, None)
     admission = passage.of_write(core, served, call, wanted, "CREATE")
     if admission is not None:
         drafts.prepare_new(served, draft, wanted, core.timestamp())
@@ -168,7 +169,8 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
     _check_preconditions(served, call, record, draft.obj)
     drafts.check_claim(served, draft.obj)
     old = view(record, served)
-    _stamp(core, served, call, draft.obj, old)
+    if served.custom is not None and core.stamps:
+        _stamp(core, served, call, draft.obj, old)
     admission = passage.of_write(core, served, call, wanted, "UPDATE", old)
     if admission is not None:
         drafts.prepare_changed(served, old, draft, wanted, core.timestamp(), call.subresource)
@@ -199,7 +201,7 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
 
 
 def _stamp(core: Core, served: Served, call: Call, obj: Object, old: Object | None) -> None:
-    stamp = core.stamps.get((served.resource.group, served.resource.plural)) if core.stamps else None
+    stamp = core.stamps.get((served.resource.group, served.resource.plural))
     if stamp is not None and not call.subresource:
         stamp(obj, old, call.user.name, call.user.groups)
 
