@@ -69,6 +69,7 @@ async def serving(
                 authorizer=api.access.rbac,
             )
             url = f"https://127.0.0.1:{listener.port}"
+            await api.own_service.publish("127.0.0.1", listener.port)
             try:
                 yield Server("ours", url, known_tokens(), keys.contexts(shared))
             finally:

@@ -72,6 +72,30 @@ class Backend:
     def document(self, path: str, accept: str) -> Document | None:
         return None
 
+    def paths(self) -> list[str]:
+        return []
+
+
+async def test_the_index_lists_every_path_whatever_the_method(site: Site) -> None:
+    paths: list[str] = []
+    for method, path in (("GET", "/"), ("POST", "/"), ("GET", "/index.html")):
+        answer = await site.request(method, path, headers={"Accept": "text/plain"})
+        assert (answer.code, answer.headers["Content-Type"]) == (200, "application/json")
+        paths = answer.json()["paths"]
+        assert paths == sorted(paths)
+        assert {"/api", "/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "/openapi/v3", "/version"} <= set(paths)
+    # The last is where documents begin, as upstream lists it.
+    listed = [each for each in paths if each != "/openapi/v3/"]
+    assert [each for each in listed if (await site.request("GET", each)).code != 200] == [], "what is listed is there"
+    assert (await site.request("GET", "//")).code == 404
+
+
+async def test_the_index_is_for_those_who_may_read_it(site: Site) -> None:
+    answer = await site.request("GET", "/", token=serving.JANE_TOKEN)
+    assert (answer.code, answer.json()["message"]) == (403, 'forbidden: User "jane" cannot get path "/"')
+    answer = await site.request("GET", "/", token=None)
+    assert (answer.code, answer.json()["message"]) == (403, 'forbidden: User "system:anonymous" cannot get path "/"')
+
 
 async def test_an_object_goes_through_its_life(site: Site) -> None:
     created = await site.request("POST", CONFIG_MAPS, config_map("a", key="1"))

@@ -25,6 +25,7 @@ class Services:
     def __init__(self, core: Core, asking: str) -> None:
         self._core = core
         self._asking = asking
+        self.range = core.service_range
 
     def address(self, address: str) -> bool:
         return self._is_held(f'"{address}"', lambda spec: address in objects.sequence(spec.get("clusterIPs")))

@@ -14,7 +14,20 @@ from typing import Final
 from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
-from steelyard.kube.server import authz, deleting, eviction, expiry, reading, reviews, routing, subresources, writing
+from steelyard.kube.server import (
+    authz,
+    deleting,
+    eviction,
+    expiry,
+    openapi,
+    ownservice,
+    reading,
+    reviews,
+    routing,
+    subresources,
+    writing,
+)  # fmt: skip
+from steelyard.kube.server.access import tokens
 from steelyard.kube.server.access.access import Access
 from steelyard.kube.server.admission import configurations
 from steelyard.kube.server.admission import reach as reaches
@@ -29,6 +42,7 @@ from steelyard.kube.server.expiry import Expiry
 from steelyard.kube.server.garbage import Garbage
 from steelyard.kube.server.namespaces import SYSTEM, Namespaces
 from steelyard.kube.server.openapi import OpenApi
+from steelyard.kube.server.ownservice import OwnService
 from steelyard.kube.server.quota import Quota
 from steelyard.kube.server.registry import Registry, Served
 from steelyard.kube.server.watching import WatchStream
@@ -46,7 +60,10 @@ _SERVER: Final = User("system:apiserver", ("system:masters",))
 class Api:
     """Make one with `await Api.start(store)`; end it with `await api.close()`, which leaves the store open."""
 
-    __slots__ = ("_background", "_core", "_definitions", "_openapi", "access", "discovery", "name")
+    __slots__ = (
+        "_background", "_core", "_definitions", "_is_complete", "_openapi", "access", "discovery", "name",
+        "own_service",
+    )  # fmt: skip
 
     def __init__(self, core: Core, name: str, event_ttl: timedelta) -> None:
         self.name = name
@@ -57,9 +74,12 @@ class Api:
         core.guard = self.access.check_write
         self._definitions = Definitions(core)
         self._definitions.load(())
+        self.own_service = OwnService(core)
+        self._is_complete = False
+        """Everything that is made when it is first asked for has been made."""
         concerns = (
             *(self._definitions, core.webhooks, Namespaces(core), Garbage(core), Expiry(core, event_ttl)),
-            *self.access.concerns,
+            *(*self.access.concerns, self.own_service),
         )
         self._background = Background(core.store, f"{core.space}/", concerns)
         self.discovery = Discovery(core.registry)
@@ -75,15 +95,19 @@ class Api:
         event_ttl: timedelta = expiry.TTL,
         reach: Reach = reaches.ANYWHERE,
         quota: int = 0,
+        service_networks: str = "",
     ) -> Api:
         """Serves what the space holds; a new space gets its system namespaces first.
 
-        `event_ttl` after it was last written, an event is deleted. `reach` is where its webhooks may be,
-        `quota` how many bytes its objects may have together; 0 is no limit.
+        `event_ttl` after it was last written, an event is deleted. `reach` is where its webhooks may be, `quota` how
+        many bytes its objects may have together (0 is no limit), `service_networks` what its services get addresses
+        from, as kubeadm writes it.
         """
-        api = Api(Core(store, space, Registry(), now, reach), name, event_ttl)
+        core = Core(store, space, Registry(), now, reach)
+        core.service_range = ownservice.service_range(service_networks) or core.service_range
         if quota:
-            api._core.quota = Quota(store, space, quota)
+            core.quota = Quota(store, space, quota)
+        api = Api(core, name, event_ttl)
         missing = [each for each in SYSTEM if api._core.namespace(each) is None]
         await asyncio.gather(*(api._create_namespace(each) for each in missing))
         await api.access.activate_if_used()
@@ -110,12 +134,19 @@ class Api:
         """Answers every verb but watch. Raises the classes of `kube.errors` and nothing else."""
         if not call.is_authorized:
             self.authorize(call)
-        if not self.access.is_active:
-            await self.access.prepare(call)
+        if not self._is_complete:
+            await self._prepare(call)
         served = self._find(call)
         if served.deprecation:
             return await self._deprecated(served, call)
         return await self._answer(served, call)
+
+    async def _prepare(self, call: Call) -> None:
+        if not self.access.is_active:
+            await self.access.prepare(call)
+        if not self.own_service.is_active:
+            await self.own_service.prepare(call)
+        self._is_complete = self.access.is_active and self.own_service.is_active
 
     async def _deprecated(self, served: Served, call: Call) -> Reply:
         """Every answer about a version that is on its way out says so, refusals as well."""
@@ -224,8 +255,8 @@ class Api:
     async def watch(self, call: Call) -> WatchStream:
         if not call.is_authorized:
             self.authorize(call)
-        if not self.access.is_active:
-            await self.access.prepare(call)
+        if not self._is_complete:
+            await self._prepare(call)
         served = self._find(call)
         _check_verb(served, call)
         try:
@@ -241,6 +272,10 @@ class Api:
             or self._openapi.document(path, accept)
             or self.discovery.document(path, accept, address)
         )
+
+    def paths(self) -> list[str]:
+        """Where it has a document to give, whether for programs or for people."""
+        return [*tokens.PATHS, *openapi.PATHS, *self.discovery.paths()]
 
     async def close(self) -> None:
         """Ends the watches; the store stays open."""

@@ -42,6 +42,7 @@ _MAY_BE_EMPTY: Final = frozenset(("delete", "deletecollection"))
 _MANAGED_VERBS: Final = frozenset(("create", "update", "patch"))
 _LINES_AT_ONCE: Final = 100
 _OPENAPI: Final = "/openapi/"
+_INDEX: Final = ("/", "/index.html")
 _STREAM_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-cache, private"))
 _LISTS: Final = frozenset(("list", "watch"))
 _READERS: Final = ("curl", "Wget", "Mozilla/5.0")
@@ -65,6 +66,7 @@ class Backend(Protocol):
     def authorize(self, call: Call) -> None: ...
     def check(self, call: Call) -> None: ...
     def document(self, path: str, accept: str) -> Document | None: ...
+    def paths(self) -> list[str]: ...
 
 
 class Application:
@@ -186,10 +188,17 @@ class Application:
         answer = self._endpoints.answer(method, path, request.query_string, accept)
         if answer is not None:
             return answer
+        if path in _INDEX:
+            return self._index()
         document = await self._document(path, accept)
         if document is None:
             raise routing.not_found(path)
         return documents.answer(document, method, path, options, accept, request.header(b"if-none-match"))
+
+    def _index(self) -> Answer:
+        """Every path that is no resource, whatever the method and the form that is asked for; it is read by people."""
+        paths = sorted({*self._endpoints.paths, *self._backend.paths()})
+        return Answer(200, orjson.dumps({"paths": paths}, option=orjson.OPT_INDENT_2))
 
     async def _document(self, path: str, accept: str) -> Document | None:
         """OpenAPI of hundreds of definitions takes seconds to encode, once; others are served meanwhile."""

@@ -7,6 +7,7 @@ another version of the same resource exchanges that beginning, so that the store
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Protocol
@@ -32,6 +33,7 @@ from steelyard.kube.store.errors import Corrupt, Mismatch, StoreError, StoreFail
 from steelyard.kube.store.record import Record
 from steelyard.kube.store.store import Store
 
+DEFAULT_SERVICE_RANGE = ipaddress.IPv4Network("10.96.0.0/12")
 Guard = Callable[[Served, Call, Object, Object | None], None]
 Stamp = Callable[[Object, Object | None, str, tuple[str, ...]], None]
 """Changes in place an object that is about to be written; gets the old one, the caller and the caller's groups."""
@@ -58,8 +60,8 @@ class _Refusal:
 
 class Core:
     __slots__ = (
-        "_namespaces", "authorizer", "caller", "guard", "now", "quota", "registry", "space", "stamps", "store",
-        "streams", "webhooks",
+        "_namespaces", "authorizer", "caller", "guard", "now", "quota", "registry", "service_range", "space", "stamps",
+        "store", "streams", "webhooks",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +71,8 @@ class Core:
         self.space = space
         self.registry = registry
         self.now = now
+        self.service_range = DEFAULT_SERVICE_RANGE
+        """The addresses that services get."""
         self.streams: set[Closable] = set()
         """The open watches, which end with the server."""
         self.guard: Guard = _no_guard

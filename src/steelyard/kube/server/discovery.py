@@ -74,6 +74,14 @@ class Discovery:
             self._documents[path, form] = found
         return found
 
+    def paths(self) -> list[str]:
+        """Where it has a document, as `GET /` lists them."""
+        groups = _without_core(_grouped(self._registry.all()))
+        listed = ["/api", "/api/v1", "/apis", "/apis/"]
+        for group, versions in groups.items():
+            listed += (f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions))
+        return listed
+
 
 @remembering.briefly(256)
 def _core_versions(address: str) -> Document:

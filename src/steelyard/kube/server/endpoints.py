@@ -29,7 +29,8 @@ _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 class Endpoints:
     def __init__(self, version: str, checks: Mapping[str, Check], request_metrics: RequestMetrics) -> None:
-        self._version = orjson.dumps(version_info(version))
+        self._version = b""
+        self.tell_version(version)
         self._checks: dict[str, Check] = {"ping": lambda: None, **checks}
         self._metrics = request_metrics
         self.paths = sorted(
@@ -40,6 +41,10 @@ class Endpoints:
                 *(f"/{endpoint}/{check}" for endpoint in _HEALTH for check in self._checks),
             ]
         )
+
+    def tell_version(self, version: str) -> None:
+        """What `/version` says from now on."""
+        self._version = orjson.dumps(version_info(version))
 
     def answer(self, method: str, path: str, query: bytes, accept: str) -> Answer | None:
         """None if the path is none of these."""

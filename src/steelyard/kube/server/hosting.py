@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import ipaddress
 import socket
 import zlib
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from steelyard.kube import pki
 from steelyard.kube.pki import KeyPair
 from steelyard.kube.runtime.clock import Clock
-from steelyard.kube.server import http, tls
+from steelyard.kube.server import http, ownservice, tls
 from steelyard.kube.server.access import tokens
 from steelyard.kube.server.admission import reach as reaches
 from steelyard.kube.server.admission.reach import Reach
@@ -120,11 +119,18 @@ class Hosting:
         return self._servers[name].authority
 
     async def serve(
-        self, name: str, authority: KeyPair, *, service_cidr: str = "", service_account_key: bytes = b""
+        self,
+        name: str,
+        authority: KeyPair,
+        *,
+        service_cidr: str = "",
+        service_account_key: bytes = b"",
+        version: str = http.DEFAULT_VERSION,
     ) -> Api:
         """Starts the server on its reserved port; it serves what its space holds. A running one is left as it is.
 
-        Without a key of its own for them, tokens of service accounts end with the process.
+        Without a key of its own for them, tokens of service accounts end with the process. `version` is what it says it
+        is; that changes on a running one, too.
         """
         async with self._starting.setdefault(name, asyncio.Lock()):
             server = self._servers.get(name)
@@ -133,6 +139,7 @@ class Hosting:
                 if service_account_key:
                     server.api.access.signer = tokens.Signer(lambda: service_account_key)
                 self._servers[name] = server
+            server.listener.endpoints.tell_version(version)
             return server.api
 
     async def stop(self, name: str) -> None:
@@ -163,7 +170,7 @@ class Hosting:
 
     async def _start(self, name: str, authority: KeyPair, service_cidr: str) -> _Server:
         port = await self.reserve(name)
-        hosts = [*_SERVER_NAMES, "127.0.0.1", self.advertised_host, *_first_service_address(service_cidr)]
+        hosts = [*_SERVER_NAMES, "127.0.0.1", self.advertised_host, *ownservice.first_addresses(service_cidr)]
 
         def issue(now: datetime.datetime) -> KeyPair:
             return pki.issue_serving(authority, "kube-apiserver", hosts, now=now)
@@ -174,7 +181,9 @@ class Hosting:
             return made.certificate
 
         certificate = issue(self._clock.now())
-        api = await Api.start(self._store, space=name, reach=self._reach, quota=self._quota)
+        api = await Api.start(
+            self._store, space=name, reach=self._reach, quota=self._quota, service_networks=service_cidr
+        )
         api.access.address = f"https://{self.advertised_host}:{port}"
         serving = tls.ServingTls(certificate, client_authority=authority.certificate)
         try:
@@ -185,6 +194,7 @@ class Hosting:
             await api.close()
             raise _port_taken(self._host, port) from error
         self._renewals.add(name, certificate.certificate, renew)
+        await api.own_service.publish(self.advertised_host, port)
         return _Server(api, listener, authority.certificate)
 
     def _bind_free(self, name: str) -> socket.socket:
@@ -219,9 +229,3 @@ def _port_taken(host: str, port: int) -> PortTaken:
     return PortTaken(
         f"port {port} on {host} is in use by another process; end that process, the cluster's API comes back by itself"
     )
-
-
-def _first_service_address(cidr: str) -> list[str]:
-    """The address that the `kubernetes` Service has inside a cluster."""
-    network = ipaddress.ip_network(cidr, strict=False) if cidr else None
-    return [str(network[1])] if network is not None and network.num_addresses > 1 else []

@@ -75,13 +75,16 @@ async def listen(
         ssl_shutdown_timeout=_HANDSHAKE_SECONDS if tls is not None else None,
         backlog=_BACKLOG,
     )
-    return Listener(server, traffic, context)
+    return Listener(server, traffic, endpoints, context)
 
 
 class Listener:
-    def __init__(self, server: asyncio.Server, traffic: Traffic, context: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, server: asyncio.Server, traffic: Traffic, endpoints: Endpoints, context: ssl.SSLContext | None
+    ) -> None:
         self._server = server
         self._traffic = traffic
+        self.endpoints = endpoints
         self._context = context
         address = server.sockets[0].getsockname()
         self.host: str = address[0]

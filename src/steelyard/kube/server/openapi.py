@@ -34,6 +34,7 @@ _KEPT_BYTES: Final = 64 * 1024 * 1024
 """Of the documents of custom resources that are ready, of each sort."""
 _V3: Final = "/openapi/v3"
 _V2: Final = "/openapi/v2"
+PATHS: Final = (_V2, _V3, f"{_V3}/")
 _META_ROOTS: Final = tuple(f"{types.META}.{name}" for name in ("DeleteOptions", "Status", "ListMeta", "ObjectMeta"))
 PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 Form: TypeAlias = Literal["json", "protobuf"]

@@ -15,6 +15,7 @@ from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
+from steelyard.kube.pki import KeyPair
 from steelyard.kube.resources import NODES, SECRETS
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import conditions, finalizers, patching
@@ -22,6 +23,7 @@ from steelyard.kube.runtime.cached import CachedClient
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.keys import Key
+from steelyard.kube.server import http
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.hosting import Hosting, PortTaken
@@ -46,7 +48,12 @@ class _Place:
 
     machine: Object
     cluster_id: str
+    service_cidr: str
     bootstrap_secret: str
+
+    @property
+    def version(self) -> str:
+        return str(objects.at(self.machine, "spec", "version") or "")
 
 
 class SimulatedMachineReconciler:
@@ -81,7 +88,8 @@ class SimulatedMachineReconciler:
         if simulated_cluster is None or not contract.endpoint_port(simulated_cluster):
             return None
         secret = str(objects.at(machine, "spec", "bootstrap", "dataSecretName") or "")
-        return _Place(machine, objects.uid(simulated_cluster), secret)
+        networks = objects.sequence(objects.at(cluster, "spec", "clusterNetwork", "services", "cidrBlocks"))
+        return _Place(machine, objects.uid(simulated_cluster), ",".join(map(str, networks)), secret)
 
     async def _record_identity(self, infrastructure: Object) -> Object:
         wanted = objects.copy(infrastructure)
@@ -119,26 +127,36 @@ class SimulatedMachineReconciler:
             return
         node = boot.read(await self._bootstrap_data(place), default_node_name=objects.name(infrastructure))
         if isinstance(node, boot.Init):
-            api = await self._hosting.serve(
-                place.cluster_id,
-                node.authority,
-                service_cidr=node.service_cidr,
-                service_account_key=node.service_account_key,
-            )
+            api = await self._serve(place, node.authority, node.service_account_key, node.service_cidr)
         else:
-            api = await self._join(node, place.cluster_id, is_joined=is_joined)
+            api = await self._join(node, place, is_joined=is_joined)
         if not is_joined:
             await self._register(api, infrastructure, place, node.node_name)
 
-    async def _join(self, node: boot.Join, cluster_id: str, *, is_joined: bool) -> Api:
-        api = self._hosting.running(cluster_id)
+    async def _serve(
+        self, place: _Place, authority: KeyPair, service_account_key: bytes, service_cidr: str = ""
+    ) -> Api:
+        """`service_cidr` where the bootstrap data says it; only that of the first machine does."""
+        return await self._hosting.serve(
+            place.cluster_id,
+            authority,
+            service_cidr=service_cidr or place.service_cidr,
+            service_account_key=service_account_key,
+            version=place.version or http.DEFAULT_VERSION,
+        )
+
+    async def _join(self, node: boot.Join, place: _Place, *, is_joined: bool) -> Api:
+        api = self._hosting.running(place.cluster_id)
         if api is None and is_joined and node.authority is not None:
-            return await self._hosting.serve(cluster_id, node.authority, service_account_key=node.service_account_key)
+            return await self._serve(place, node.authority, node.service_account_key)
         if api is None:
             raise tokens.Refused(f"nothing answers at {node.endpoint}: the control plane is not up")
         if not is_joined:
-            authority = self._hosting.authority_certificate(cluster_id)
+            authority = self._hosting.authority_certificate(place.cluster_id)
             await tokens.check(_kubelet(api, node.node_name), node, authority, now=self._clock.now())
+        if node.authority is not None:
+            # The newest of the machines that serve the API is the one that is asked.
+            return await self._serve(place, node.authority, node.service_account_key)
         return api
 
     async def _register(self, api: Api, infrastructure: Object, place: _Place, name: str) -> None:
@@ -147,7 +165,7 @@ class SimulatedMachineReconciler:
             infrastructure,
             name,
             _address(infrastructure),
-            version=str(objects.at(place.machine, "spec", "version") or ""),
+            version=place.version,
             control_plane=contract.is_control_plane(infrastructure),
             now=self._clock.now(),
         )

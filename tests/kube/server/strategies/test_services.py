@@ -15,10 +15,11 @@ STRATEGY = lookup.of(SERVICES)
 
 
 class Held:
-    """What other services hold."""
+    """What other services hold, of which addresses."""
 
-    def __init__(self, *addresses: str, ports: tuple[int, ...] = ()) -> None:
+    def __init__(self, *addresses: str, ports: tuple[int, ...] = (), network: str = "10.96.0.0/12") -> None:
         self._addresses, self._ports = addresses, ports
+        self.range = ipaddress.IPv4Network(network)
 
     def address(self, address: str) -> bool:
         return address in self._addresses
@@ -73,8 +74,22 @@ def test_an_address_is_allocated_out_of_the_range_and_stays_the_same() -> None:
     assert STRATEGY.claim(first, Held()) == STRATEGY.claim(second, Held()) == []
     address = first["spec"]["clusterIP"]
     assert address == second["spec"]["clusterIP"]
-    assert ipaddress.ip_address(address) in services.SERVICE_RANGE
+    assert ipaddress.ip_address(address) in ipaddress.IPv4Network("10.96.0.0/12")
     assert first["spec"]["clusterIPs"] == [address]
+
+
+@pytest.mark.parametrize(
+    ("network", "expected"),
+    [("10.0.0.0/29", "10.0.0."), ("10.0.0.0/30", "10.0.0.2"), ("10.0.0.0/31", None), ("10.0.0.0/24", "10.0.0.")],
+)
+def test_a_small_range_gives_what_it_has(network: str, expected: str | None) -> None:
+    obj = service()
+    found = STRATEGY.claim(obj, Held(network=network))
+
+    assert [cause.message for cause in found] == (
+        [] if expected else ["Invalid value: []: failed to allocate IP: range is full"]
+    )
+    assert str(obj["spec"].get("clusterIP", "")).startswith(expected or "")
 
 
 def test_a_taken_address_is_passed_over() -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 CONFIGURATION_PATH: Final = "/.well-known/openid-configuration"
 KEYS_PATH: Final = "/openid/v1/jwks"
+PATHS: Final = (CONFIGURATION_PATH, KEYS_PATH)
 _BADLY_SIGNED: Final = "go-jose/go-jose: error in cryptographic primitive"
 _LEEWAY: Final = 60
 _REMEMBERED: Final = 2048

@@ -8,6 +8,7 @@ every object has (names, labels, owners) is judged elsewhere.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 
 class Taken(Protocol):
-    """What other objects of the server hold already."""
+    """What other objects of the server hold already, and what there is to hold."""
+
+    @property
+    def range(self) -> ipaddress.IPv4Network: ...
 
     def address(self, address: str) -> bool: ...
 

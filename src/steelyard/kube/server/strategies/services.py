@@ -17,7 +17,6 @@ from steelyard.kube.server.strategies import network, servicerules, servicewarni
 from steelyard.kube.server.strategies.base import Strategy, Taken, default, spec
 from steelyard.kube.server.strategies.servicerules import EXPOSED, ports
 
-SERVICE_RANGE: Final = ipaddress.IPv4Network("10.96.0.0/12")
 NODE_PORTS: Final = range(30000, 32768)
 _FIRST_FREE: Final = 10
 """The first addresses are left for services that ask for theirs by number: the API server, DNS."""
@@ -179,10 +178,12 @@ def _claim_address(obj: Object, target: Object, taken: Taken) -> list[Cause]:
         return []
     if asked:
         return _check_asked(str(asked), target, taken)
-    span = SERVICE_RANGE.num_addresses - _FIRST_FREE - 1
-    start = _start(obj, span)
+    # The first of a small range is all that is left for those who ask by number.
+    first = _FIRST_FREE if taken.range.num_addresses > 2 * _FIRST_FREE else 2
+    span = max(taken.range.num_addresses - first - 1, 0)
+    start = _start(obj, span) if span else 0
     for offset in range(span):
-        address = str(SERVICE_RANGE[_FIRST_FREE + (start + offset) % span])
+        address = str(taken.range[first + (start + offset) % span])
         if not taken.address(address):
             target["clusterIP"], target["clusterIPs"] = address, [address]
             return []
@@ -190,7 +191,7 @@ def _claim_address(obj: Object, target: Object, taken: Taken) -> list[Cause]:
 
 
 def _check_asked(asked: str, target: Object, taken: Taken) -> list[Cause]:
-    if ipaddress.ip_address(asked) not in SERVICE_RANGE:
+    if ipaddress.ip_address(asked) not in taken.range:
         reason = "the provided network does not match the current range"
     elif taken.address(asked):
         reason = "provided IP is already allocated"
