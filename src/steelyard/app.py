@@ -322,7 +322,7 @@ async def _listen(
     renewals.add("platform", certificate.certificate, renew)
     url = f"https://{advertised_host}:{listener.port}"
     api.access.address = url
-    await api.own_service.publish(advertised_host, listener.port, at_once=True)
+    await api.own_service.publish(advertised_host, listener.port)
     credentials.write_kubeconfig(options.data_dir, url, authority.certificate, token)
     return url
 

@@ -59,6 +59,9 @@ def test_settings_of_another_environment_and_delays_change_nothing() -> None:
 
 
 def test_an_infrastructure_that_is_not_there_is_told_as_such() -> None:
+    # As an older version had stored it: none is written so any more.
+    change = changes.of(claim(infrastructure="kvm"), DEFAULTS, settings.parse("simulated: {bootSeconds: 1}"))
+    assert change is None
     change = changes.of(claim(), DEFAULTS, DEFAULTS.model_copy(update={"infrastructure": "kvm"}))
     assert change is not None
     assert "kvm" in change.refusal

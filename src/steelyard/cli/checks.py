@@ -13,30 +13,21 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 from steelyard import settings
+from steelyard.cli import claimchecks
+from steelyard.cli.claimchecks import Examined
+from steelyard.cli.findings import Finding
 from steelyard.datadir import DataDir
-from steelyard.frozen import frozen
 from steelyard.kube import errors, pki
 
 _DISK_WANTED = 1 << 30
 _EXPIRY_WARNING = datetime.timedelta(days=30)
+_CERTIFICATES = (
+    ("ca.crt", "certificate authority", "make a new data directory, and restore a backup into it"),
+    ("server.crt", "serving certificate", "restart the platform, which renews it"),
+)
 _OLDEST_SQLITE = (3, 35, 0)
-
-
-@frozen
-class Finding:
-    level: Literal["ok", "note", "FAIL"]
-    subject: str
-    text: str
-
-    @property
-    def is_failure(self) -> bool:
-        return self.level == "FAIL"
-
-    def __str__(self) -> str:
-        return f"{self.level:<5} {self.subject}: {self.text}"
 
 
 def run(where: DataDir, platform_file: Path | None) -> Iterator[Finding]:
@@ -90,18 +81,22 @@ def _data_directory(where: DataDir) -> Iterator[Finding]:
         mode = stat.S_IMODE(where.kubeconfig.stat().st_mode)
         if mode & 0o077:
             yield Finding("FAIL", "kubeconfig", f"mode {mode:o} lets others read it; run: chmod 600 {where.kubeconfig}")
-    certificate = where.pki / "ca.crt"
-    if certificate.exists():
-        yield _expiry(certificate)
+    for name, subject, remedy in _CERTIFICATES:
+        certificate = where.pki / name
+        if certificate.exists():
+            yield _expiry(certificate, subject, remedy)
 
 
-def _expiry(certificate: Path) -> Finding:
-    expires = pki.expiry_of(certificate.read_bytes())
-    if expires - datetime.datetime.now(datetime.UTC) < _EXPIRY_WARNING:
-        return Finding(
-            "FAIL", "certificate authority", f"expires {expires:%Y-%m-%d}; clients will refuse it from then on"
-        )
-    return Finding("ok", "certificate authority", f"valid until {expires:%Y-%m-%d}")
+def _expiry(certificate: Path, subject: str, remedy: str) -> Finding:
+    try:
+        expires = pki.expiry_of(certificate.read_bytes())
+    except (OSError, ValueError) as error:
+        return Finding("FAIL", subject, f"{certificate} cannot be read: {error}")
+    now = datetime.datetime.now(datetime.UTC)
+    if expires - now < _EXPIRY_WARNING:
+        ends = "expired" if expires < now else "expires"
+        return Finding("FAIL", subject, f"{ends} {expires:%Y-%m-%d}; clients refuse it from then on: {remedy}")
+    return Finding("ok", subject, f"valid until {expires:%Y-%m-%d}")
 
 
 def _platform(where: DataDir) -> Iterator[Finding]:
@@ -109,23 +104,32 @@ def _platform(where: DataDir) -> Iterator[Finding]:
     if instance is None:
         yield Finding("note", "platform", "not running; start it with: steelyard up")
         return
+    if not instance.url:
+        yield Finding("note", "platform", f"process {instance.pid} is starting")
+        return
+    remembered = settings.recall(where.remembered)
+    domain = remembered.platform.domain if remembered is not None and remembered.platform is not None else ""
     try:
-        asyncio.run(_ask_ready(where))
+        examined = asyncio.run(_ask(where, domain))
     except errors.ApiError as error:
         yield Finding(
-            "FAIL", "platform", f"process {instance.pid} runs, but {instance.url}/readyz says: {error.message}"
+            "FAIL",
+            "platform",
+            f"process {instance.pid} runs, but does not answer at {instance.url}: {error.message}; see "
+            f"{where.log_file}, or end it with `steelyard down` and start it again",
         )
-    else:
-        yield Finding("ok", "platform", f"ready at {instance.url}, process {instance.pid}")
+        return
+    yield Finding("ok", "platform", f"answers at {instance.url}, process {instance.pid}")
+    yield from claimchecks.findings(examined, domain, datetime.datetime.now(datetime.UTC))
 
 
-async def _ask_ready(where: DataDir) -> None:
+async def _ask(where: DataDir, domain: str) -> Examined:
     from steelyard.kube.client.http import HttpClient  # here, as `up` does without it
 
     client = HttpClient.from_kubeconfig(where.kubeconfig)
     try:
         await client.request("GET", "/version")
-        await client.discover()
+        return await claimchecks.gather(client, domain)
     finally:
         await client.close()
 

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import typer
 from pydantic.fields import FieldInfo
 
+from steelyard.api import troubles
 from steelyard.api.workloadcluster import Parameters
 from steelyard.cli import asking, describe, durations, output, session, targets
 from steelyard.cli.exits import CommandError, Exit
@@ -117,11 +118,11 @@ def describe_(words: TargetArgument, namespace: NamespaceOption = "", data_dir: 
         resource, obj = await targets.find(client, targets.parse(words), namespace)
         now = datetime.datetime.now(datetime.UTC)
         if resource.kind == targets.CLAIM_KIND:
-            output.result(describe.render(await describe.gather(client, obj), now))
+            output.result(describe.render(await describe.gather(client, obj), now, width=output.columns()))
             return
-        selector = f"involvedObject.name={objects.name(obj)}"
+        selector = f"involvedObject.uid={objects.uid(obj)}"
         events = (await client.list(EVENTS, objects.namespace(obj), field_selector=selector)).items
-        output.result(describe.render_generic(obj, events, now))
+        output.result(describe.render_generic(obj, events, now, width=output.columns()))
 
     session.run(data_dir, command)
 
@@ -280,8 +281,10 @@ def _reached(obj: Object | None, wanted: str) -> bool:
         if wanted == "deleted":
             return True
         raise CommandError("the object was deleted while it was waited for")
-    conditions = map(objects.mapping, objects.sequence(objects.at(obj, "status", "conditions")))
-    return any(item.get("type") == wanted and item.get("status") == "True" for item in conditions)
+    condition = troubles.condition(obj, wanted)
+    # What is said of an older state of the object is no news of this one.
+    is_stale = int(condition.get("observedGeneration") or objects.generation(obj)) < objects.generation(obj)
+    return condition.get("status") == "True" and not is_stale
 
 
 def _message(obj: Object) -> str:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from steelyard.api import state
 from steelyard.cli import output, targets
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
@@ -19,7 +20,7 @@ from steelyard.kube.resources import NAMESPACES, Resource
 
 NAMESPACE = "demo"
 CLAIMS = (("shop-dev", "dev"), ("shop-staging", "staging"), ("shop-production", "production"))
-_COLUMNS = ("Cluster", "Environment", "Version", "Control plane", "Workers", "Ready", "What is going on")
+_COLUMNS = ("Cluster", "Environment", "Version", "Control plane", "Workers", "State", "What is going on")
 
 
 async def show(client: Client) -> None:
@@ -80,19 +81,18 @@ def _table(claims: list[Object]) -> Table:
         table.add_column(column)
     for claim in claims:
         row = _row(claim)
-        table.add_row(*row, style="green" if row[5] == "True" else "yellow")
+        table.add_row(*row, style="green" if state.is_ready(claim) else "yellow")
     return table
 
 
 def _row(claim: Object) -> tuple[str, ...]:
-    conditions = map(objects.mapping, objects.sequence(objects.at(claim, "status", "conditions")))
-    ready = next((str(item.get("status")) for item in conditions if item.get("type") == "Ready"), "")
+    here = state.of(claim)
     return (
         objects.qualified_name(claim),
         str(objects.at(claim, "spec", "parameters", "environment")),
         str(objects.at(claim, "status", "parameters", "kubernetesVersion") or ""),
         str(objects.at(claim, "status", "controlPlane", "summary") or ""),
         str(objects.at(claim, "status", "workers", "summary") or ""),
-        ready,
-        str(objects.at(claim, "status", "message") or ""),
+        here.word,
+        here.text,
     )

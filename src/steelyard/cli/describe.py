@@ -1,6 +1,7 @@
 """`steelyard describe`: one screen that says how a cluster is, what it is made of, and what to do next.
 
-`gather` asks the API, `render` is pure. The on-call engineer's order: state, reason, machines, events, next step.
+`gather` asks the API, `render` is pure. The on-call engineer's order: state and cause, machines, events, next step.
+What a state means is decided in `api/state.py` and `api/troubles.py`, from which the claim's own status comes, too.
 """
 
 from __future__ import annotations
@@ -8,27 +9,18 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Sequence
 
+from steelyard.api import state, troubles
 from steelyard.api.clusterapi import resources as clusterapi
-from steelyard.cli import output
-from steelyard.frozen import frozen
+from steelyard.cli import advice, output
+from steelyard.cli.advice import Picture
 from steelyard.kube import ages, errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import EVENTS, Resource
 
 _CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
-_CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 _EVENTS_SHOWN = 10
-
-
-@frozen
-class Picture:
-    """Everything `describe` tells of one claim."""
-
-    claim: Object
-    cluster: Object | None
-    machines: Sequence[Object]
-    events: Sequence[Object]
+_WIDTH = 100
 
 
 async def gather(client: Client, claim: Object) -> Picture:
@@ -40,43 +32,81 @@ async def gather(client: Client, claim: Object) -> Picture:
     if cluster is not None:
         selector = f"{_CLUSTER_LABEL}={cluster_name}"
         machines = (await client.list(clusterapi.MACHINES, namespace, label_selector=selector)).items
-    names = {name, cluster_name, *(objects.name(machine) for machine in machines)}
+    held = await _held(client, claim, [*machines, *([cluster] if cluster else [])])
+    # By UID: an older object of the same name may have left events behind.
+    uids = {objects.uid(each) for each in (claim, *([cluster] if cluster else []), *machines)}
     events = [
         event
         for event in (await client.list(EVENTS, namespace)).items
-        if objects.at(event, "involvedObject", "name") in names
+        if objects.at(event, "involvedObject", "uid") in uids
     ]
     events.sort(key=_event_time)
-    return Picture(claim, cluster, objects.by_name(machines), events)
+    return Picture(claim, cluster, objects.by_name(machines), events, held)
 
 
-def render(picture: Picture, now: datetime.datetime) -> str:
-    return "\n".join(_lines(picture, now))
+async def _held(client: Client, claim: Object, known: Sequence[Object]) -> list[Object]:
+    """Of a claim that is being deleted: what is left of its objects, and waits for somebody else's finalizer."""
+    if not objects.is_being_deleted(claim):
+        return []
+    served = {(each.api_version, each.kind): each for each in await client.discover()}
+    found = list(known)
+    for entry in map(objects.mapping, objects.sequence(objects.at(claim, "status", "inventory"))):
+        resource = served.get((str(entry.get("apiVersion")), str(entry.get("kind"))))
+        if resource is not None:
+            obj = await _get_or_none(client, resource, str(entry.get("name")), str(entry.get("namespace")))
+            found += [obj] if obj is not None else []
+    unique = {objects.uid(each): each for each in (claim, *found)}
+    return [each for each in unique.values() if objects.is_being_deleted(each) and advice.foreign_finalizers(each)]
 
 
-def render_generic(obj: Object, events: Sequence[Object], now: datetime.datetime) -> str:
+def render(picture: Picture, now: datetime.datetime, *, width: int = 0) -> str:
+    """`width` is the terminal's; 0 where there is none."""
+    return "\n".join(_lines(picture, now, width))
+
+
+def render_generic(obj: Object, events: Sequence[Object], now: datetime.datetime, *, width: int = 0) -> str:
     """Any other kind: its conditions, fields and events."""
     lines = [f"{obj.get('kind')} {objects.qualified_name(obj)}", ""]
-    lines += _conditions(obj, now)
+    lines += _conditions(obj, now, width)
     for part in ("spec", "status"):
         body = objects.mapping(obj.get(part))
         body = {key: value for key, value in body.items() if key != "conditions"}
         if body:
             lines += [part.capitalize(), *(f"  {line}" for line in output.as_yaml(body).splitlines()), ""]
-    lines += _events(events, now)
+    lines += _events(events, now, width)
     return "\n".join(lines)
 
 
-def _lines(picture: Picture, now: datetime.datetime) -> Iterator[str]:
+def _lines(picture: Picture, now: datetime.datetime, width: int) -> Iterator[str]:
     claim = picture.claim
+    sentences = width or _WIDTH
+    here = state.of(claim)
+    since = f" for {ages.since(here.since, now)}" if here.since else ""
+    yield f"{claim.get('kind')} {objects.qualified_name(claim)}: {here.word}{since}"
+    if here.word != state.READY and here.text:
+        yield from output.wrapped(here.text, sentences, indent="  ")
+    if objects.generation(claim) > int(objects.at(claim, "status", "observedGeneration") or 0) and here.since:
+        yield "  this is how it was before the latest change, which nobody has looked at yet"
+    yield ""
+    yield from _facts(claim, now)
+    yield from _conditions(claim, now, width, said=here.text if here.word != state.READY else "")
+    if picture.machines:
+        yield "Machines"
+        headings = ("NAME", "ROLE", "STATE", "NODE", "VERSION", "AGE")
+        yield from output.aligned([headings, *(_machine(item, now) for item in picture.machines)], indent="  ")
+        yield ""
+    yield from _events(picture.events, now, width)
+    yield "Next"
+    for step in advice.steps(picture):
+        yield from output.wrapped(step, sentences, indent="  ")
+
+
+def _facts(claim: Object, now: datetime.datetime) -> Iterator[str]:
     used = objects.mapping(objects.at(claim, "status", "parameters"))
-    yield f"{claim.get('kind')} {objects.qualified_name(claim)}: {_state(claim)}"
     if used:
-        yield (
-            f"  {used.get('environment')} on {used.get('infrastructure')} machines, "
-            f"Kubernetes {used.get('kubernetesVersion')}, "
-            f"each node {used.get('cpuCores')} cores, {used.get('memoryGi')} GiB memory, {used.get('diskGb')} GiB disk"
-        )
+        yield f"  {used.get('environment')} on {used.get('infrastructure')} machines, {_version(used)}"
+        cores, memory, disk = (used.get(each) for each in ("cpuCores", "memoryGi", "diskGb"))
+        yield f"  each node: {cores} cores, {memory} GiB memory, {disk} GiB disk"
     for label, path in (("control plane", "controlPlane"), ("workers", "workers")):
         counts = objects.mapping(objects.at(claim, "status", path))
         if counts:
@@ -86,87 +116,54 @@ def _lines(picture: Picture, now: datetime.datetime) -> Iterator[str]:
         yield f"  endpoint: {endpoint}"
     yield f"  age: {ages.since(objects.metadata(claim).get('creationTimestamp'), now)}"
     yield ""
-    yield from _conditions(claim, now)
-    if picture.machines:
-        yield "Machines"
-        headings = ("NAME", "ROLE", "PHASE", "NODE", "VERSION", "AGE")
-        yield from output.aligned([headings, *(_machine(item, now) for item in picture.machines)], indent="  ")
-        yield ""
-    yield from _events(picture.events, now)
-    yield "Next"
-    yield from (f"  {step}" for step in _next_steps(picture))
 
 
-def _state(claim: Object) -> str:
-    if objects.is_being_deleted(claim):
-        return "being deleted"
-    ready = _condition(claim, "Ready")
-    if ready.get("status") == "True":
-        return "Ready"
-    synced = _condition(claim, "Synced")
-    if synced.get("status") == "False":
-        return f"not applied: {synced.get('message')}"
-    return f"not ready: {ready.get('message') or 'nothing has been reported yet'}"
-
-
-def _next_steps(picture: Picture) -> Iterator[str]:
-    claim = picture.claim
-    name, namespace = objects.name(claim), objects.namespace(claim)
-    if objects.is_being_deleted(claim):
-        yield f"steelyard wait {name} -n {namespace} --for deleted"
-        return
-    if _condition(claim, "Synced").get("status") == "False":
-        yield f"mend the claim as the message says: kubectl edit {output.object_name(claim)} -n {namespace}"
-        return
-    if _condition(claim, "Ready").get("status") == "True":
-        file = f"{name}.kubeconfig"
-        patch = '{"spec":{"parameters":{"workerReplicas":4}}}'
-        yield f"use it:    steelyard kubeconfig {name} -n {namespace} > {file}; kubectl --kubeconfig {file} get nodes"
-        yield f"scale it:  kubectl patch {output.object_name(claim)} -n {namespace} --type merge -p '{patch}'"
-        return
-    yield f"wait for it: steelyard wait {name} -n {namespace}"
-    for machine in picture.machines:
-        message = _machine_problem(machine)
-        if message:
-            yield f"machine {objects.name(machine)}: {message}"
-
-
-def _machine_problem(machine: Object) -> str:
-    ready = _condition(machine, "Ready")
-    return str(ready.get("message") or "").replace("\n", " ") if ready.get("status") == "False" else ""
+def _version(used: Object) -> str:
+    return f"Kubernetes {used.get('kubernetesVersion')}"
 
 
 def _machine(machine: Object, now: datetime.datetime) -> tuple[str, ...]:
     return (
         objects.name(machine),
-        "control plane" if _CONTROL_PLANE_LABEL in objects.labels(machine) else "worker",
-        str(objects.at(machine, "status", "phase") or "Pending"),
+        "control plane" if advice.is_control_plane(machine) else "worker",
+        _machine_state(machine),
         str(objects.at(machine, "status", "nodeRef", "name") or "-"),
         str(objects.at(machine, "spec", "version") or ""),
         ages.since(objects.metadata(machine).get("creationTimestamp"), now),
     )
 
 
-def _conditions(obj: Object, now: datetime.datetime) -> list[str]:
+def _machine_state(machine: Object) -> str:
+    """One word; the phase alone would call a machine Running whose Node is gone."""
+    if objects.is_being_deleted(machine):
+        return "Deleting"
+    if troubles.of(machine) is not None:
+        return "Failed" if objects.at(machine, "status", "phase") == "Failed" else "Lost"
+    return "Ready" if troubles.is_ready(machine) else str(objects.at(machine, "status", "phase") or "Pending")
+
+
+def _conditions(obj: Object, now: datetime.datetime, width: int, *, said: str = "") -> list[str]:
+    """`said` is what stands above already."""
     conditions = [objects.mapping(item) for item in objects.sequence(objects.at(obj, "status", "conditions"))]
     if not conditions:
         return []
     headings = ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
-    table = [headings, *(_condition_row(condition, now) for condition in conditions)]
-    return ["Conditions", *output.aligned(table, indent="  "), ""]
+    table = [headings, *(_condition_row(condition, now, said) for condition in conditions)]
+    return ["Conditions", *output.aligned(table, indent="  ", width=width), ""]
 
 
-def _condition_row(condition: Object, now: datetime.datetime) -> tuple[str, ...]:
+def _condition_row(condition: Object, now: datetime.datetime, said: str) -> tuple[str, ...]:
+    message = str(condition.get("message") or "").replace("\n", " ")
     return (
         str(condition.get("type") or ""),
         str(condition.get("status") or ""),
         str(condition.get("reason") or ""),
         ages.since(condition.get("lastTransitionTime"), now),
-        str(condition.get("message") or "").replace("\n", " "),
+        "see above" if said and message == said else message,
     )
 
 
-def _events(events: Sequence[Object], now: datetime.datetime) -> list[str]:
+def _events(events: Sequence[Object], now: datetime.datetime, width: int) -> list[str]:
     if not events:
         return []
     table = [("AGE", "TYPE", "REASON", "OBJECT", "MESSAGE")]
@@ -183,16 +180,11 @@ def _events(events: Sequence[Object], now: datetime.datetime) -> list[str]:
                 str(event.get("message") or "").replace("\n", " ") + times,
             )
         )
-    return ["Events", *output.aligned(table, indent="  "), ""]
+    return ["Events", *output.aligned(table, indent="  ", width=width), ""]
 
 
 def _event_time(event: Object) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or objects.metadata(event).get("creationTimestamp"))
-
-
-def _condition(obj: Object, type_: str) -> Object:
-    conditions = map(objects.mapping, objects.sequence(objects.at(obj, "status", "conditions")))
-    return next((condition for condition in conditions if condition.get("type") == type_), Object())
 
 
 async def _get_or_none(client: Client, resource: Resource, name: str, namespace: str) -> Object | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Any, cast
@@ -15,6 +17,7 @@ import yaml
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
+_NARROWEST = 24
 _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
 
 
@@ -69,13 +72,41 @@ def object_name(obj: Object) -> str:
     return f"{kind}.{group}/{objects.name(obj)}" if group else f"{kind}/{objects.name(obj)}"
 
 
-def aligned(table: Sequence[Sequence[str]], *, indent: str = "") -> Iterator[str]:
-    """The lines of a table in kubectl's manner: columns padded to their widest cell, never cut."""
+def columns() -> int:
+    """How wide the terminal is; 0 where the output goes elsewhere, and lines may be as long as they are."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+def aligned(table: Sequence[Sequence[str]], *, indent: str = "", width: int = 0) -> Iterator[str]:
+    """The lines of a table in kubectl's manner: columns padded to their widest cell, never cut.
+
+    With a `width`, a last column of sentences goes on below itself where there is room for it.
+    """
     if not table:
         return
     widths = [max(len(row[index]) for row in table) for index in range(len(table[0]))]
+    room = width - len(indent) - sum(widths[:-1]) - 3 * (len(widths) - 1)
     for row in table:
-        yield (indent + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))).rstrip()
+        *cells, last = row
+        lines = textwrap.wrap(last, room, break_long_words=False, break_on_hyphens=False) if room >= _NARROWEST else []
+        for number, line in enumerate(lines or [last]):
+            shown = cells if number == 0 else [""] * len(cells)
+            padded = [cell.ljust(size) for cell, size in zip((*shown, line), widths, strict=True)]
+            yield (indent + "   ".join(padded)).rstrip()
+
+
+def wrapped(text: str, width: int, *, indent: str = "") -> Iterator[str]:
+    """A sentence on lines that fit; never a command, which must be copied whole."""
+    sentence, colon, command = text.partition(": ")
+    is_command = colon and command.split(" ")[0] in ("steelyard", "kubectl")
+    if is_command:
+        fits = len(indent) + len(text) <= width
+        yield from [f"{indent}{text}"] if fits else [f"{indent}{sentence}:", f"{indent}  {command}"]
+        return
+    yield from textwrap.wrap(
+        text, max(width, _NARROWEST), initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def server_table(table: Object, *, wide: bool, namespaces: bool) -> None:

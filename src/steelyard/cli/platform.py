@@ -16,6 +16,7 @@ import typer
 
 import steelyard
 from steelyard import collecting, settings
+from steelyard.api import state
 from steelyard.cli import output, session, targets
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.session import DataDirOption
@@ -99,8 +100,13 @@ def status(data_dir: DataDirOption = None) -> None:
 
     async def command(client: Client) -> None:
         claims = (await client.list(await targets.claim_resource(client))).items
-        ready = sum(1 for claim in claims if _is_ready(claim))
+        ready = sum(1 for claim in claims if state.is_ready(claim))
         output.result(f"claims:  {len(claims)}, of which {ready} ready")
+        for claim in claims:
+            if not state.is_ready(claim):
+                here = state.of(claim)
+                text = f", {here.text}" if here.text else ""
+                output.result(f"  {objects.qualified_name(claim)}: {here.word}{text}")
 
     session.run(data_dir, command)
 
@@ -235,8 +241,3 @@ def _stop(where: DataDir) -> None:
             )
         time.sleep(0.05)
     output.note("the platform has ended; its data stays")
-
-
-def _is_ready(claim: objects.Object) -> bool:
-    conditions = map(objects.mapping, objects.sequence(objects.at(claim, "status", "conditions")))
-    return any(item.get("type") == "Ready" and item.get("status") == "True" for item in conditions)

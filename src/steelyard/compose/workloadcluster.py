@@ -226,12 +226,15 @@ def _conditions(
     if before.get("reason") not in _HAS_BEEN_READY:
         ready = Condition("Ready", "False", state.CREATING, message)
     elif here.trouble:
-        ready = Condition("Ready", "False", state.DEGRADED, f"{here.trouble} (ready: {counts})")
+        # Without the counts: they change a moment later, and nothing else is to be told then.
+        ready = Condition("Ready", "False", state.DEGRADED, here.trouble)
     elif before.get("status") == "True" and _serves_as_before(claim, here):
         ready = Condition("Ready", "True", change, message)
     else:
         ready = Condition("Ready", "False", state.RECOVERING, message)
-    return ready, Condition("UpToDate", "False", ready.reason if ready.status == "False" else change, waiting_for)
+    if ready.status == "False":
+        return ready, Condition("UpToDate", "False", ready.reason, "the cluster is not ready")
+    return ready, Condition("UpToDate", "False", change, waiting_for)
 
 
 def _serves_as_before(claim: Object, here: Progress) -> bool:

@@ -44,12 +44,10 @@ class Cluster:
 
 
 @contextlib.asynccontextmanager
-async def opened(
-    folder: Path, *, port: int = 20001, networks: str = "", at_once: bool = False
-) -> AsyncGenerator[Cluster]:
+async def opened(folder: Path, *, port: int = 20001, networks: str = "") -> AsyncGenerator[Cluster]:
     store = await Store.open(folder / "main.db", fsync=False)
     api = await Api.start(store, service_networks=networks)
-    await api.own_service.publish("127.0.0.1", port, at_once=at_once)
+    await api.own_service.publish("127.0.0.1", port)
     try:
         yield Cluster(store, api)
     finally:
@@ -131,8 +129,9 @@ async def test_changed_endpoints_are_put_right(cluster: Cluster) -> None:
 
 
 async def test_a_restart_on_another_port_is_followed_and_on_the_same_writes_nothing(tmp_path: Path) -> None:
-    async with opened(tmp_path, at_once=True) as cluster:
+    async with opened(tmp_path) as cluster:
         uid = objects.uid(await cluster.get(SERVICES))
+        await cluster.get(ENDPOINTS)
         revision = cluster.store.revision
     async with opened(tmp_path) as cluster:
         await cluster.get(SERVICES)

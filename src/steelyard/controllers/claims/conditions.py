@@ -18,8 +18,6 @@ SYNCED = "Synced"
 READY = "Ready"
 
 APPLIED = Condition(SYNCED, "True", "ReconcileSuccess")
-LOST = (state.DEGRADED, state.RECOVERING)
-"""Reasons for which a cluster that could be used cannot be used now."""
 PAUSED_ANNOTATIONS = ("crossplane.io/paused", "cluster.x-k8s.io/paused")
 
 
@@ -43,6 +41,12 @@ def forbidden(message: str) -> Condition:
 
 def deleting(message: str) -> Condition:
     return Condition(READY, "False", state.DELETING, message)
+
+
+def is_loss(before: Object, now: Condition) -> bool:
+    """Whether a cluster that could be used no longer can, or cannot for another cause than before."""
+    is_other_cause = now.reason == state.DEGRADED and before.get("message") != now.message
+    return is_other_cause or (before.get("status") == "True" and now.reason == state.RECOVERING)
 
 
 def paused_by(claim: Object) -> str:

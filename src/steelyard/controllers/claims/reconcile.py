@@ -190,7 +190,7 @@ class ClaimReconciler:
             is_new = (before.get("status"), before.get("message")) != (condition.status, condition.message)
             if condition.type == conditions.SYNCED and condition.status == "False" and is_new:
                 self._recorder.warning(claim, condition.reason, condition.message)
-            if condition.type == conditions.READY and condition.reason in conditions.LOST and is_new:
+            if condition.type == conditions.READY and conditions.is_loss(before, condition):
                 self._recorder.warning(claim, condition.reason, condition.message)
             if condition.type == conditions.READY and condition.status == "True" and before.get("status") != "True":
                 self._recorder.normal(claim, "Ready", f"the cluster is ready: {condition.message}")

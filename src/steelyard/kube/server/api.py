@@ -27,7 +27,7 @@ from steelyard.kube.server import (
     subresources,
     writing,
 )  # fmt: skip
-from steelyard.kube.server.access import tokens
+from steelyard.kube.server.access import access, tokens
 from steelyard.kube.server.access.access import Access
 from steelyard.kube.server.admission import configurations
 from steelyard.kube.server.admission import reach as reaches
@@ -54,6 +54,7 @@ _ACROSS_NAMESPACES: Final = frozenset({"list", "watch"})
 _OF_COLLECTIONS: Final = _ACROSS_NAMESPACES | {"create", "deletecollection"}
 _OF_OBJECTS: Final = frozenset({"get", "update", "patch", "delete"})
 _ON_NAMES: Final = frozenset({"update", "patch"})
+_MADE_WHEN_ASKED_FOR: Final = ownservice.CONCERNED | access.CONCERNED
 _SERVER: Final = User("system:apiserver", ("system:masters",))
 
 
@@ -134,7 +135,7 @@ class Api:
         """Answers every verb but watch. Raises the classes of `kube.errors` and nothing else."""
         if not call.is_authorized:
             self.authorize(call)
-        if not self._is_complete:
+        if call.plural in _MADE_WHEN_ASKED_FOR and not self._is_complete:
             await self._prepare(call)
         served = self._find(call)
         if served.deprecation:
@@ -255,7 +256,7 @@ class Api:
     async def watch(self, call: Call) -> WatchStream:
         if not call.is_authorized:
             self.authorize(call)
-        if not self._is_complete:
+        if call.plural in _MADE_WHEN_ASKED_FOR and not self._is_complete:
             await self._prepare(call)
         served = self._find(call)
         _check_verb(served, call)

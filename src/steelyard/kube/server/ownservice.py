@@ -2,7 +2,8 @@
 
 They are objects like any others, so that lists and watches hold them; deleted or changed, they are put back, and what
 is as it should be costs no write. A server of which nobody has asked for services stores none of them: a thousand
-simulated clusters need neither the writes nor the memory, and who asks finds them there.
+simulated clusters need neither the writes nor the memory, a restart on another port changes nothing that nobody looks
+at, and who asks finds them there.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _HTTPS: Final = 443
 _SERVICES: Final = Resource("", "v1", "services", "Service")
 _ENDPOINTS: Final = Resource("", "v1", "endpoints", "Endpoints")
 _SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
-_CONCERNED: Final = frozenset(each.plural for each in (_SERVICES, _ENDPOINTS, _SLICES))
+CONCERNED: Final = frozenset(each.plural for each in (_SERVICES, _ENDPOINTS, _SLICES))
 _READS: Final = frozenset(("get", "list", "watch"))
 
 
@@ -55,15 +56,15 @@ class OwnService(Work):
     def is_active(self) -> bool:
         return self._activation is not None and self._activation.done()
 
-    async def publish(self, address: str, port: int, *, at_once: bool = False) -> None:
+    async def publish(self, address: str, port: int) -> None:
         """The server is reached there from now on. What is stored already follows; the rest waits to be asked for."""
         self._place = Place(address, port, str(self._core.service_range[1]))
-        if at_once or any(self._core.store.head(key) is not None for key in self._keys):
+        if any(self._core.store.head(key) is not None for key in self._keys):
             await self.activate()
 
     async def prepare(self, call: Call) -> None:
         """Before a request that shows services, or takes an address of theirs: this one is there."""
-        if call.plural not in _CONCERNED or self._place is None:
+        if call.plural not in CONCERNED or self._place is None:
             return
         if call.namespace in ("", NAMESPACE) or call.verb not in _READS:
             await self.activate()

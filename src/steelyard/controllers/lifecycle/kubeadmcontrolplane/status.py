@@ -101,12 +101,18 @@ def problems_of(machine: Object) -> tuple[str, ...]:
 def _available(machines: Sequence[Object], *, is_initialized: bool) -> Verdict:
     if not is_initialized:
         return verdicts.false("Available", "NotAvailable", "Control plane not yet initialized")
-    provisioned = [each for each in machines if objects.at(each, "spec", "providerID")]
-    well = [each for each in provisioned if objects.at(each, "status", "nodeRef") and not problems_of(each)]
-    quorum = len(provisioned) // 2 + 1
-    if well and len(well) >= min(quorum, max(len(provisioned), 1)):
+    # One that has never had a Node is no member of etcd yet, and one that is deleted leaves it first: neither takes
+    # anything from those that are.
+    members = [
+        each
+        for each in machines
+        if objects.at(each, "status", "nodeRef", "name") and not objects.is_being_deleted(each)
+    ]
+    well = [each for each in members if not problems_of(each)]
+    quorum = len(members) // 2 + 1
+    if len(well) >= quorum:
         return verdicts.true("Available", "Available")
-    message = f"* {len(well)} of {len(provisioned)} Machines are healthy, at least {quorum} required for etcd quorum"
+    message = f"* {len(well)} of {len(members)} Machines are healthy, at least {quorum} required for etcd quorum"
     return verdicts.false("Available", "NotAvailable", message)
 
 

@@ -30,6 +30,8 @@ from steelyard.kube.server.registry import Served
 from steelyard.kube.store.errors import StoreError
 from steelyard.kube.store.record import Record
 
+CONCERNED: Final = frozenset((*defaults.RESOURCES, SERVICE_ACCOUNTS.plural))
+"""The plurals of what is written when it is first asked for."""
 _JSON: Final = "application/json"
 _JWKS: Final = "application/jwk-set+json"
 

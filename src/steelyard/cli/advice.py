@@ -1,0 +1,157 @@
+"""What to do next about a cluster, by the state it is in: for each state the command that helps, ready to be copied.
+
+Pure. A command never makes things worse: what could lose data is said so instead of being offered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from steelyard.api import state, troubles
+from steelyard.api.troubles import Trouble
+from steelyard.api.workloadcluster import WORKERS_MAX
+from steelyard.cli import output
+from steelyard.frozen import frozen
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+
+_CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
+_OUR_FINALIZERS = ("cluster.x-k8s.io", "steelyard.dev/claim", "foregroundDeletion", "orphan")
+_SHOWN = 3
+
+
+@frozen
+class Picture:
+    """Everything `describe` tells of one claim."""
+
+    claim: Object
+    cluster: Object | None
+    machines: Sequence[Object]
+    events: Sequence[Object]
+    held: Sequence[Object] = ()
+    """What is being deleted and cannot go, because of a finalizer that is none of ours."""
+
+
+def steps(picture: Picture) -> Iterator[str]:
+    claim = picture.claim
+    where = f"{objects.name(claim)} -n {objects.namespace(claim)}"
+    match state.of(claim).word:
+        case state.DELETING:
+            yield from _of_deletion(picture, where)
+        case state.PENDING:
+            yield "see whether the platform works: steelyard doctor"
+        case state.PAUSED:
+            yield from (f"go on: kubectl annotate {_named(claim)} {each}-" for each in _pauses(claim))
+        case state.REFUSED:
+            yield f"mend the claim as the message says: kubectl edit {_named(claim)}"
+        case state.FAILING:
+            yield "mend what the message names; it is tried again by itself, with growing pauses"
+            yield f"change the claim: kubectl edit {_named(claim)}"
+        case state.DEGRADED:
+            yield from _of_loss(picture, where)
+        case state.SCALING | state.UPDATING:
+            yield f"wait for it: steelyard wait {where} --for UpToDate"
+            yield from _of_use(claim)
+        case state.READY:
+            yield from _of_use(claim)
+            yield from _of_scaling(claim)
+        case _:
+            yield f"wait for it: steelyard wait {where}"
+            yield from _of_slow_machines(picture)
+
+
+def is_control_plane(machine: Object) -> bool:
+    return _CONTROL_PLANE_LABEL in objects.labels(machine)
+
+
+def foreign_finalizers(obj: Object) -> list[str]:
+    """Those that no controller of the platform takes off."""
+    return [each for each in objects.finalizers(obj) if not each.endswith(_OUR_FINALIZERS)]
+
+
+def _of_use(claim: Object) -> Iterator[str]:
+    name, file = objects.name(claim), f"{objects.name(claim)}.kubeconfig"
+    yield (
+        f"use it: steelyard kubeconfig {name} -n {objects.namespace(claim)} > {file}; "
+        f"kubectl --kubeconfig {file} get nodes"
+    )
+
+
+def _of_scaling(claim: Object) -> Iterator[str]:
+    workers = int(objects.at(claim, "status", "workers", "desired") or 0)
+    if workers < WORKERS_MAX:
+        patch = f'{{"spec":{{"parameters":{{"workerReplicas":{workers + 1}}}}}}}'
+        yield f"add a worker: kubectl patch {_named(claim)} --type merge -p '{patch}'"
+
+
+def _of_loss(picture: Picture, where: str) -> Iterator[str]:
+    lost = [(machine, trouble) for machine in picture.machines if (trouble := troubles.of(machine)) is not None]
+    for machine, trouble in lost[:_SHOWN]:
+        yield from _of_machine(picture, machine, trouble)
+    if len(lost) > _SHOWN:
+        yield f"and likewise for {len(lost) - _SHOWN} more machines"
+    if not lost:
+        cluster = objects.name(picture.cluster) if picture.cluster else objects.name(picture.claim)
+        namespace = objects.namespace(picture.claim)
+        yield f"see what Cluster API reports: steelyard describe clusters.cluster.x-k8s.io {cluster} -n {namespace}"
+    yield f"then wait for it: steelyard wait {where}"
+
+
+def _of_machine(picture: Picture, machine: Object, trouble: Trouble) -> Iterator[str]:
+    claim, name = picture.claim, objects.name(machine)
+    if trouble.node:
+        file = f"{objects.name(claim)}.kubeconfig"
+        yield (
+            f"look at the node: steelyard kubeconfig {objects.name(claim)} -n {objects.namespace(claim)} > {file}; "
+            f"kubectl --kubeconfig {file} describe node {trouble.node}"
+        )
+    if is_control_plane(machine) and not _has_quorum_without(picture.machines, machine):
+        yield (
+            f"bring machine {name} back: too few other control-plane machines are ready, so deleting it would lose "
+            "what the cluster's API holds"
+        )
+        return
+    yield f"replace machine {name}: steelyard delete machine {name} -n {objects.namespace(machine)} --yes"
+
+
+def _has_quorum_without(machines: Sequence[Object], lost: Object) -> bool:
+    """Whether the other control-plane machines are a majority of all of them, so that etcd goes on without this one."""
+    members = [each for each in machines if is_control_plane(each)]
+    ready = [each for each in members if each is not lost and troubles.is_ready(each)]
+    return len(ready) > len(members) // 2
+
+
+def _of_slow_machines(picture: Picture) -> Iterator[str]:
+    for machine in picture.machines:
+        problem = str(troubles.of(machine) or "") or troubles.problem_of(machine)
+        if problem:
+            named = "" if problem.startswith("machine ") else f"machine {objects.name(machine)}: "
+            yield f"{named}{problem}"
+
+
+def _of_deletion(picture: Picture, where: str) -> Iterator[str]:
+    claim = picture.claim
+    for each in _pauses(claim):
+        yield f"it is paused, so nothing is deleted; go on: kubectl annotate {_named(claim)} {each}-"
+    for obj in picture.held:
+        finalizers = ", ".join(foreign_finalizers(obj))
+        yield (
+            f"{obj.get('kind')} {objects.qualified_name(obj)} is held by the finalizer {finalizers}; let its owner "
+            f"finish, or, if there is none any more, take it off: kubectl edit {_named(obj)}"
+        )
+    for machine in picture.machines:
+        deleting = troubles.condition(machine, "Deleting")
+        if deleting.get("status") == "True" and deleting.get("message"):
+            yield f"machine {objects.name(machine)}: {troubles.words(deleting)}"
+    yield f"wait for it: steelyard wait {where} --for deleted"
+
+
+def _pauses(claim: Object) -> list[str]:
+    annotations = objects.annotations(claim)
+    crossplane = ["crossplane.io/paused"] if annotations.get("crossplane.io/paused") == "true" else []
+    return [*crossplane, *(["cluster.x-k8s.io/paused"] if "cluster.x-k8s.io/paused" in annotations else [])]
+
+
+def _named(obj: Object) -> str:
+    namespace = objects.namespace(obj)
+    return output.object_name(obj) + (f" -n {namespace}" if namespace else "")
