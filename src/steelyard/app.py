@@ -10,15 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import errno
 import os
 import signal
+import socket
+import sqlite3
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 import uvloop
 
 import steelyard
-from steelyard import collecting, consent, credentials, datadir, encryption, settings
+from steelyard import collecting, consent, credentials, datadir, encryption, presence, settings
 from steelyard.api import authors, policies, registry, resources
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.backup import making
@@ -30,6 +34,7 @@ from steelyard.frozen import frozen
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
+from steelyard.kube.pki import KeyPair
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import logs
@@ -46,7 +51,7 @@ from steelyard.kube.server.hosting import Hosting
 from steelyard.kube.server.limits import Limits
 from steelyard.kube.server.operations import Operation, Operations
 from steelyard.kube.server.renewal import Renewals
-from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked
+from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked, Missing
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
 from steelyard.providers import simulated
@@ -100,6 +105,15 @@ class Running:
     """Ends only when the platform does, or when something is broken beyond what a retry can mend."""
 
 
+@frozen
+class Identity:
+    """Whom clients trust, and whom the platform does."""
+
+    authority: KeyPair
+    service_account_key: bytes
+    token: str
+
+
 def run(options: Options, *, on_ready: OnReady | None = None, companion: Companion | None = None) -> None:
     """Runs until Ctrl-C or SIGTERM. `companion` runs beside it, with a client of the platform."""
     logs.set_up()
@@ -146,7 +160,9 @@ async def started(options: Options) -> AsyncGenerator[Running]:
             raise CannotStart(
                 f"{options.data_dir.root}: a restore was interrupted. Run it again: steelyard restore FILE --force"
             )
+        _check_nothing_is_lost(options.data_dir)
         sealer, store, simulated_store = await _databases(stack, options)
+        identity = _identity(options, clock.now())
         _check_platform(options, store)
         api = await Api.start(store)
         await api.access.activate()
@@ -174,7 +190,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
             making.PATH: Operation("GET", Backups(options.data_dir, store).make),
             encryption.ROTATION_PATH: Operation("POST", rotation.perform),
         }
-        url = await _listen(stack, api, options, hosting.advertised_host, checks, operations, renewals)
+        url = await _listen(stack, api, options, identity, hosting.advertised_host, checks, operations, renewals)
 
         # Before the first thing is done with these settings, and after the last thing that keeps the platform from it.
         settings.remember(options.data_dir.remembered, options.chosen)
@@ -233,6 +249,31 @@ async def guard_claims(api: Api, client: Client, platform: Platform) -> None:
     await client.apply(policies.BINDINGS, policies.binding(platform.domain), field_manager=FIELD_MANAGER)
 
 
+def _check_nothing_is_lost(data_dir: DataDir) -> None:
+    """Before anything is made: what is made anew in place of something lost hides the loss."""
+    try:
+        presence.check(data_dir)
+    except presence.Lost as error:
+        raise CannotStart(str(error)) from None
+
+
+def _identity(options: Options, now: datetime.datetime) -> Identity:
+    data_dir = options.data_dir
+    has_kubeconfig = data_dir.kubeconfig.exists()
+    try:
+        authority = credentials.authority(data_dir, now=now)
+        key = credentials.service_account_key(data_dir)
+        token = credentials.administrator_token(data_dir)
+    except credentials.Unusable as error:
+        raise CannotStart(str(error)) from None
+    if not has_kubeconfig and data_dir.remembered.exists():
+        options.tell(
+            f"{data_dir.kubeconfig} was missing: the administrator gets a new token, and copies of the old file no "
+            "longer work"
+        )
+    return Identity(authority, key, token)
+
+
 async def _databases(stack: contextlib.AsyncExitStack, options: Options) -> tuple[Sealer, Store, Store]:
     """Both databases, and what encrypts them. New keys are kept only if nothing needs older ones."""
     path = options.data_dir.encryption_keys
@@ -254,6 +295,10 @@ async def _open(stack: contextlib.AsyncExitStack, options: Options, path: Path, 
         store = await options.open_store(path, sealer)
     except Locked as error:
         raise CannotStart(str(error)) from error
+    except Missing as error:
+        raise CannotStart(presence.lost_database(options.data_dir, path, error.traces)) from error
+    except (sqlite3.Error, OSError) as error:
+        raise CannotStart(presence.not_usable(path, error)) from error
     except Corrupt as error:
         raise CannotStart(f"{error}.\n{_way_back(options.data_dir, path)}") from error
     except CannotDecrypt as error:
@@ -281,6 +326,7 @@ async def _listen(
     stack: contextlib.AsyncExitStack,
     api: Api,
     options: Options,
+    identity: Identity,
     advertised_host: str,
     checks: Mapping[str, Check],
     operations: Operations,
@@ -288,12 +334,11 @@ async def _listen(
 ) -> str:
     """Serves the platform's API and writes the administrator's kubeconfig; the URL."""
     now = options.clock.now()
-    authority = credentials.authority(options.data_dir, now=now)
+    authority, token = identity.authority, identity.token
     hosts = ["localhost", "127.0.0.1", "kubernetes.default.svc", advertised_host]
     certificate = credentials.serving(options.data_dir, authority, hosts, now=now)
-    token = credentials.administrator_token(options.data_dir)
     api.access.know(authn.TokensAndCertificates(credentials.users(token)))
-    api.access.signer = tokens.Signer(lambda: credentials.service_account_key(options.data_dir))
+    api.access.signer = tokens.Signer(lambda: identity.service_account_key)
     try:
         listener = await http.listen(
             api,
@@ -308,10 +353,7 @@ async def _listen(
             limits=Limits(options.platform.limits.reading, options.platform.limits.writing),
         )
     except OSError as error:
-        raise CannotStart(
-            f"cannot serve on {options.host}:{options.port}: {error.strerror or error}. "
-            "Choose another with --host or --port; --port 0 takes any free one."
-        ) from error
+        raise CannotStart(_cannot_serve(options, error)) from error
     stack.push_async_callback(listener.close)
 
     def renew(now: datetime.datetime) -> bytes:
@@ -325,6 +367,18 @@ async def _listen(
     await api.own_service.publish(advertised_host, listener.port)
     credentials.write_kubeconfig(options.data_dir, url, authority.certificate, token)
     return url
+
+
+def _cannot_serve(options: Options, error: OSError) -> str:
+    advice = "Choose another with --host or --port; --port 0 takes any free one."
+    if isinstance(error, ssl.SSLError):
+        # The files have been read and checked by now.
+        return f"no connection can be secured with the certificates in {options.data_dir.pki}: {error}"
+    if error.errno == errno.EACCES:
+        advice = "Ports below 1024 are for the superuser. Choose another with --port; --port 0 takes any free one."
+    elif error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        advice = "It is no address of this machine. Choose another with --host."
+    return f"cannot serve on {options.host}:{options.port}: {error.strerror or error}. {advice}"
 
 
 def _audit_log(stack: contextlib.AsyncExitStack, options: Options) -> AuditLog | None:

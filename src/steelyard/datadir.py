@@ -11,14 +11,16 @@
   steelyard.log             what a detached platform writes
   audit.log                 who did what: one line per request; older ones are audit.log.1, ...
   restoring                 there while a restore puts files in place: no platform starts then
-  replaced-<time>-<x>/      what was there before a restore
+  replaced-<time>-<x>/      what was there before a restore, or before the authority was renewed
 """
 
 from __future__ import annotations
 
+import datetime
 import fcntl
 import json
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -66,6 +68,10 @@ class DataDir:
         return self.pki / "encryption.json"
 
     @property
+    def service_account_key(self) -> Path:
+        return self.pki / "sa.key"
+
+    @property
     def remembered(self) -> Path:
         return self.root / "platform.remembered.yaml"
 
@@ -93,6 +99,10 @@ class DataDir:
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.pki.mkdir(exist_ok=True, mode=0o700)
 
+    def aside(self, now: datetime.datetime) -> Path:
+        """A new directory for what is replaced but kept."""
+        return Path(tempfile.mkdtemp(prefix=f"replaced-{now:%Y%m%dT%H%M%SZ}-", dir=self.root))
+
     def running(self) -> Instance | None:
         """The platform that holds this directory now; None if none does, whatever a dead one left in the file."""
         try:
@@ -119,6 +129,11 @@ class Claimed:
             instance = _read_instance(self._handle)
             os.close(self._handle)
             raise AlreadyRunning(instance) from None
+        except OSError as error:
+            os.close(self._handle)
+            # As on NFS without its lock service: two platforms could run there at once.
+            text = f"cannot be locked ({error.strerror}); the data directory must be on a file system with locks"
+            raise OSError(error.errno, text, str(data_dir.pid_file)) from None
         self.describe(Instance(os.getpid(), url=""))
 
     def describe(self, instance: Instance) -> None:

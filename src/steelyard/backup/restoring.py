@@ -146,7 +146,7 @@ def _newest_revision(database: Path) -> int:
     if not database.exists():
         return known
     try:
-        log = Log.open_reader(database)
+        log = Log.open_untouched(database)
         try:
             return max(known, log.newest())
         finally:
@@ -196,7 +196,7 @@ def _unknown(world: Path, records: Iterable[Record], machines: str, sealer: Seal
         elif record.key.startswith(simulated):
             clusters[objects.uid(record.object)] = objects.name(record.object)
     try:
-        log = Log.open_reader(world, sealer)
+        log = Log.open_untouched(world, sealer)
         try:
             found = log.load().records
         finally:

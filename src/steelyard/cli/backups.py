@@ -1,4 +1,4 @@
-"""The verbs on a platform's data: backup, restore, rotate-keys."""
+"""The verbs on a platform's data: backup, restore, rotate-keys, renew-authority."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from steelyard.backup import archive
-from steelyard.cli import output, session
+from steelyard.cli import asking, output, session
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.session import DataDirOption
 from steelyard.datadir import AlreadyRunning, DataDir
@@ -74,6 +74,44 @@ def rotate_keys(data_dir: DataDirOption = None) -> None:
         output.note(f"the key is now {done['key']}; {done['encrypted']} stored states of Secrets were encrypted again")
 
     session.run(data_dir, command)
+
+
+def renew_authority(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False, data_dir: DataDirOption = None
+) -> None:
+    """Make a new certificate authority where the old one is lost or must no longer be trusted. Offline.
+
+    Every client that trusts the old one is refused from then on until it gets the new kubeconfig, and client
+    certificates that the old one signed are not accepted any more. Clusters have authorities of their own, and objects
+    stay as they are. What was there is kept aside.
+
+    Example: steelyard renew-authority --data-dir ./data
+    """
+    where = session.locate(data_dir)
+    session.guarded(lambda: _agree_to_renewal(where, yes=yes))
+    session.guarded(lambda: _renew(where))
+
+
+def _agree_to_renewal(where: DataDir, *, yes: bool) -> None:
+    if not where.database.exists():
+        raise CommandError(f"no platform has run in {where.root}: there is no authority to renew")
+    if yes:
+        return
+    asking.check_terminal("nothing was renewed")
+    output.note("Copies of the kubeconfig and client certificates of the old authority stop working.")
+    asking.agree(f"Make a new certificate authority in {where.root}?", otherwise="nothing was renewed")
+
+
+def _renew(where: DataDir) -> None:
+    from steelyard import credentials
+
+    try:
+        renewed = credentials.renew_authority(where, now=datetime.datetime.now(datetime.UTC))
+    except AlreadyRunning as error:
+        raise CommandError(f"{where.root}: {error}.\nEnd it first with: steelyard down") from None
+    output.note(f"renewed: {', '.join(renewed.what)}")
+    output.note(f"  give every client the new kubeconfig, {where.kubeconfig}")
+    output.note(f"  what was there before is in {renewed.kept}")
 
 
 def _back_up(where: DataDir, file: Path, *, with_keys: bool) -> None:

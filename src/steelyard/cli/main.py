@@ -27,6 +27,7 @@ app.command("delete")(claims.delete)
 app.command("backup")(backups.backup)
 app.command("restore")(backups.restore)
 app.command("rotate-keys")(backups.rotate_keys)
+app.command("renew-authority")(backups.renew_authority)
 app.command("version")(platform.version)
 app.command("doctor")(platform.doctor)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sys
 from collections.abc import Callable, Coroutine
@@ -76,11 +77,19 @@ def guarded(command: Callable[[], T]) -> T:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(Exit.FAILED) from None
     except OSError as error:
-        # The files at hand are those of the data directory and the platform file; transport failures came before.
-        output.failure(f"{error.filename or 'a file'}: {error.strerror or error}; choose another with --data-dir")
+        output.failure(f"{error.filename or 'a file'}: {error.strerror or error}; {_advice(error)}")
         raise typer.Exit(Exit.FAILED) from error
     except KeyboardInterrupt:
         raise typer.Exit(Exit.INTERRUPTED) from None
+
+
+def _advice(error: OSError) -> str:
+    """The files at hand are those of the data directory and the platform file; transport failures came before."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "free some space and try again"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return "it must belong to you; or choose another data directory with --data-dir"
+    return "choose another with --data-dir"
 
 
 def admin_kubeconfig(data_dir: Path | None) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import datetime
 import ipaddress
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -116,13 +116,40 @@ def subject_of(certificate: bytes) -> Subject:
     )
 
 
-def problem_of(pair: KeyPair) -> str:
-    """Why the pair cannot sign or serve; empty if it can."""
+class Unusable(Exception):
+    """A certificate or a key cannot be used; `part` says which of the two."""
+
+    def __init__(self, part: Literal["certificate", "key"], problem: str) -> None:
+        super().__init__(problem)
+        self.part: Literal["certificate", "key"] = part
+
+
+def check(pair: KeyPair) -> None:
+    """Raises Unusable: not readable, or not made for each other."""
     try:
-        certificate, key = x509.load_pem_x509_certificate(pair.certificate), _load_key(pair.key)
-    except (ValueError, TypeError) as error:
-        return str(error)
-    return "" if certificate.public_key() == key.public_key() else "the key is not the certificate's"
+        public = x509.load_pem_x509_certificate(pair.certificate).public_key()
+    except ValueError:
+        raise Unusable("certificate", "is empty" if not pair.certificate else "is no certificate") from None
+    check_key(pair.key)
+    form = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    if public.public_bytes(*form) != public_key_of(pair.key):
+        raise Unusable("key", "is not the key of the certificate beside it")
+
+
+def check_key(key: bytes) -> None:
+    """Raises Unusable."""
+    try:
+        _load_key(key)
+    except (ValueError, TypeError):
+        raise Unusable("key", "is empty" if not key else "is no private key") from None
+
+
+def is_issued_by(certificate: bytes, authority: bytes) -> bool:
+    try:
+        x509.load_pem_x509_certificate(certificate).verify_directly_issued_by(x509.load_pem_x509_certificate(authority))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def expiry_of(certificate: bytes) -> datetime.datetime:

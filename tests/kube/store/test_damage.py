@@ -292,3 +292,51 @@ async def test_a_file_that_is_something_else_is_refused(path: Path, tmp_path: Pa
     execute(other, "PRAGMA application_id=7")
     with pytest.raises(errors.Corrupt, match="is not a store of format 1"):
         await Store.open(other)
+
+
+@pytest.mark.parametrize("what", ["removed", "emptied"])
+async def test_a_lost_file_is_told_and_its_write_ahead_log_survives(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "live.db"
+    store = await Store.open(path)
+    for number in range(5):
+        await store.put(f"k{number}", stamped)
+    copy = tmp_path / "copy.db"
+    copy_files(path, copy)
+    await store.close()
+    whole = copy.read_bytes()
+    if what == "removed":
+        copy.unlink()
+    else:
+        copy.write_bytes(b"")
+    before = _contents(tmp_path, "copy.db")
+    with pytest.raises(
+        errors.Missing, match=r"copy\.db-wal \(\d+ bytes\), copy\.db\.acknowledged \(up to revision 5\)"
+    ):
+        await Store.open(copy)
+    assert _contents(tmp_path, "copy.db") == before
+    copy.write_bytes(whole)
+    store = await Store.open(copy)
+    assert store.revision == 5
+    await store.close()
+
+
+async def test_a_damaged_write_ahead_log_stays_as_it_was_found(tmp_path: Path) -> None:
+    """What comes after the damage is there for whoever can read it."""
+    path = tmp_path / "live.db"
+    store = await Store.open(path)
+    for number in range(5):
+        await store.put(f"k{number}", stamped)
+    copy = tmp_path / "copy.db"
+    copy_files(path, copy)
+    await store.close()
+    change_byte(copy.with_name("copy.db-wal"), 32 + 24 + 4096 + 8)
+    before = _contents(tmp_path, "copy.db")
+    with pytest.raises(errors.Corrupt, match="was acknowledged"):
+        await Store.open(copy)
+    assert _contents(tmp_path, "copy.db") == before
+
+
+def _contents(folder: Path, name: str) -> dict[str, bytes]:
+    """Without the lock and SQLite's index of the log, which is made anew each time."""
+    files = (path for path in folder.iterdir() if path.name.startswith(name))
+    return {path.name: path.read_bytes() for path in files if not path.name.endswith(("-shm", ".lock"))}

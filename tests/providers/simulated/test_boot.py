@@ -96,7 +96,7 @@ def test_files_may_be_base64() -> None:
         ),
         pytest.param(
             _cloud_config({"/run/kubeadm/kubeadm.yaml": INIT, **dict.fromkeys(PKI, "x")}),
-            "/etc/kubernetes/pki/ca.crt and /etc/kubernetes/pki/ca.key are no authority",
+            "/etc/kubernetes/pki/ca.crt is no certificate",
             id="no certificate",
         ),
     ],

@@ -67,6 +67,22 @@ def check(path: Path, found: int) -> None:
         )
 
 
+def traces(path: Path) -> list[str]:
+    """What is left of a database whose file is missing or empty; nothing if there never was one, or if it is there.
+
+    To be asked before anything creates the file: SQLite removes a write-ahead log that it finds beside a new one.
+    """
+    if path.exists() and path.stat().st_size:
+        return []
+    found: list[str] = []
+    wal = path.with_name(f"{path.name}-wal")
+    if wal.exists() and (size := wal.stat().st_size):
+        found.append(f"{wal.name} ({size} bytes)")
+    if revision := read(path):
+        found.append(f"{_beside(path).name} (up to revision {revision})")
+    return found
+
+
 def _beside(path: Path) -> Path:
     return path.with_name(path.name + SUFFIX)
 

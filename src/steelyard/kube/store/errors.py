@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class StoreError(Exception):
     """Any failure of the store."""
@@ -38,6 +40,14 @@ class Lagging(StoreError):
 
 class Corrupt(StoreError):
     """The file does not hold what was written to it. The store answers nothing rather than something wrong."""
+
+
+class Missing(StoreError):
+    """The file is not there, and what is beside it shows that it was. Nothing has been touched."""
+
+    def __init__(self, path: object, traces: Sequence[str]) -> None:
+        super().__init__(f"{path} is missing or empty, but it has been written to before: there is {', '.join(traces)}")
+        self.traces = traces
 
 
 class CannotDecrypt(StoreError):

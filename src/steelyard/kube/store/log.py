@@ -24,8 +24,8 @@ from typing import Final, NamedTuple
 
 from steelyard import durable
 from steelyard.frozen import frozen
-from steelyard.kube.store import sealing
-from steelyard.kube.store.errors import Compacted, Corrupt
+from steelyard.kube.store import acknowledged, sealing
+from steelyard.kube.store.errors import Compacted, Corrupt, Missing
 from steelyard.kube.store.record import Change, Record, checksum, upper_bound
 from steelyard.kube.store.sealing import Sealer
 
@@ -93,7 +93,9 @@ class Log:
 
     @staticmethod
     def open(path: Path, *, fsync: bool = True, sealer: Sealer | None = None) -> Log:
-        """Creates the file if there is none, readable by its owner only."""
+        """Creates the file if there is none, readable by its owner only. Raises Missing where there was one."""
+        if traces := acknowledged.traces(path):
+            raise Missing(path, traces)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         log = Log(_connect(path), path, sealer)
         try:
@@ -110,21 +112,37 @@ class Log:
         connection.execute("PRAGMA query_only=ON")
         return Log(connection, path, sealer)
 
+    @staticmethod
+    def open_untouched(path: Path, sealer: Sealer | None = None) -> Log:
+        """For reading a file that nobody has open: it stays as it is, and so does its write-ahead log.
+
+        Any other connection, being the last to close, moves the log into the file and removes it: also a log of which
+        only the beginning could be read.
+        """
+        return Log(_connect(path, read_only=True), path, sealer)
+
+    def is_begun(self) -> bool:
+        """Whether it is a store. False for a file that was made and never written to. Raises Corrupt."""
+        with _damage_told(self._path):
+            application, version = self._identity()
+        if application != 0 and (application, version) != (_APPLICATION, FORMAT):
+            raise Corrupt(f"{self._path} is not a store of format {FORMAT} (it says {application:#x}, {version})")
+        return application != 0
+
+    def _identity(self) -> tuple[int, int]:
+        run = self._connection.execute
+        return run("PRAGMA application_id").fetchone()[0], run("PRAGMA user_version").fetchone()[0]
+
     def _prepare(self, *, fsync: bool) -> None:
         run = self._connection.execute
         run("PRAGMA journal_mode=WAL")
         run(f"PRAGMA synchronous={'FULL' if fsync else 'OFF'}")
         run(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
-        application = run("PRAGMA application_id").fetchone()[0]
-        if application == 0:
+        if not self.is_begun():
             self._connection.executescript(
                 f"BEGIN;{_SCHEMA}PRAGMA application_id={_APPLICATION};PRAGMA user_version={FORMAT};COMMIT;"
             )
             durable.sync_directory(self._path.parent)
-            return
-        version = run("PRAGMA user_version").fetchone()[0]
-        if application != _APPLICATION or version != FORMAT:
-            raise Corrupt(f"{self._path} is not a store of format {FORMAT} (it says {application:#x}, {version})")
 
     def load(self) -> Loaded:
         """The current state, from every row in order. Checks the file's structure, each row, and that none is missing
@@ -194,7 +212,7 @@ class Log:
     def copy(source: Path, target: Path) -> Survey:
         """Copies the file as of now into a new one and checks that. Writers go on; what was dropped is left out."""
         os.close(os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        connection = _connect(source)
+        connection = _connect(source, read_only=True)
         try:
             with _damage_told(source):
                 connection.execute("VACUUM INTO ?", (str(target),))
@@ -377,9 +395,16 @@ def _is_well_typed(found: Row) -> bool:
     return isinstance(found.value, bytes) and isinstance(found.key, str) and all(type(each) is int for each in numbers)
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     # The file lock keeps other processes out, and within this one each connection is used by one thread at a time.
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10, cached_statements=256)
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+        timeout=10,
+        cached_statements=256,
+    )
     # A damaged key must reach the checksum instead of failing to decode.
     connection.text_factory = _lenient
     return connection

@@ -97,11 +97,11 @@ class Store:
     ) -> Store:
         """Takes the lock, loads and checks the file, starts the writer thread.
 
-        Raises `Locked`, `Corrupt` and `CannotDecrypt`. What the `sealer` is for is encrypted on disk. Without `fsync` a
-        crash of the machine loses acknowledged writes: only for showing that a durability check notices. The hooks are
-        for fault injection: they are called in the writer thread with the highest revision of the batch, just before
-        it is written and just after it is durable (when nobody knows yet); one that raises before the commit makes it
-        fail. `max_batch=1` gives every write a commit of its own.
+        Raises `Locked`, `Missing`, `Corrupt` and `CannotDecrypt`; then the files are as they were. What the `sealer` is
+        for is encrypted on disk. Without `fsync` a crash of the machine loses acknowledged writes: only for showing
+        that a durability check notices. The hooks are for fault injection: they are called in the writer thread with
+        the highest revision of the batch, just before it is written and just after it is durable (when nobody knows
+        yet); one that raises before the commit makes it fail. `max_batch=1` gives every write a commit of its own.
         """
         store = Store(path, lag_limit=lag_limit, sealer=sealer)
         store._lock.acquire()

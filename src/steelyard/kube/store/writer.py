@@ -12,6 +12,7 @@ it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import queue
 import sqlite3
@@ -147,13 +148,7 @@ class Writer:
 
     def _run(self) -> None:
         try:
-            log = Log.open(self._path, fsync=self._options.fsync, sealer=self._options.sealer)
-            try:
-                loaded = log.load()
-                acknowledged.check(self._path, loaded.revision)
-            except BaseException:
-                log.close()
-                raise
+            log, loaded = self._open()
         except Exception as error:
             self._tell(_settle, self._opened, None, error)
             return
@@ -178,6 +173,19 @@ class Writer:
         self._mark.close()
         log.close()
         self._tell(_settle, self._closed, None, None)
+
+    def _open(self) -> tuple[Log, Loaded]:
+        """Looks before it touches: whatever is wrong with the file, it stays as it was found."""
+        options = self._options
+        with contextlib.ExitStack() as stack:
+            loaded: Loaded | None = None
+            if self._path.exists() and self._path.stat().st_size:
+                untouched = Log.open_untouched(self._path, options.sealer)
+                stack.callback(untouched.close)
+                loaded = untouched.load() if untouched.is_begun() else None
+                acknowledged.check(self._path, loaded.revision if loaded is not None else 0)
+            log = Log.open(self._path, fsync=options.fsync, sealer=options.sealer)
+            return log, loaded or log.load()
 
     def _collect(self) -> tuple[list[Write], bool]:
         """The next batch, and whether to stop after it. Waits only if there is nothing at all to do."""

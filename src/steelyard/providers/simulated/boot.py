@@ -124,8 +124,11 @@ def _authority(files: dict[str, str]) -> KeyPair:
     if not certificate or not key:
         raise BadBootstrapData(f"a control-plane machine needs {_AUTHORITY_CERTIFICATE} and {_AUTHORITY_KEY}")
     pair = KeyPair(certificate.encode(), key.encode())
-    if problem := pki.problem_of(pair):
-        raise BadBootstrapData(f"{_AUTHORITY_CERTIFICATE} and {_AUTHORITY_KEY} are no authority: {problem}")
+    try:
+        pki.check(pair)
+    except pki.Unusable as error:
+        path = _AUTHORITY_CERTIFICATE if error.part == "certificate" else _AUTHORITY_KEY
+        raise BadBootstrapData(f"{path} {error}") from error
     return pair
 
 
