@@ -25,7 +25,7 @@ import steelyard
 from steelyard import collecting, consent, credentials, datadir, encryption, presence, settings
 from steelyard.api import authors, policies, registry, resources
 from steelyard.api.clusterapi import definitions as clusterapi
-from steelyard.backup import making
+from steelyard.backup import making, placing
 from steelyard.backup.making import Backups
 from steelyard.controllers import lifecycle
 from steelyard.controllers.claims import controller as claims
@@ -156,10 +156,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
     async with contextlib.AsyncExitStack() as stack:
         claimed = datadir.Claimed(options.data_dir)
         stack.callback(claimed.release)
-        if options.data_dir.restoring.exists():
-            raise CannotStart(
-                f"{options.data_dir.root}: a restore was interrupted. Run it again: steelyard restore FILE --force"
-            )
+        _finish_restore(options)
         _check_nothing_is_lost(options.data_dir)
         sealer, store, simulated_store = await _databases(stack, options)
         identity = _identity(options, clock.now())
@@ -247,6 +244,16 @@ async def guard_claims(api: Api, client: Client, platform: Platform) -> None:
     policy = policies.policy(platform.domain, allowed.granted(), allowed.robot_users())
     await client.apply(policies.POLICIES, policy, field_manager=FIELD_MANAGER)
     await client.apply(policies.BINDINGS, policies.binding(platform.domain), field_manager=FIELD_MANAGER)
+
+
+def _finish_restore(options: Options) -> None:
+    try:
+        finished = placing.finish(options.data_dir)
+    except placing.Interrupted as error:
+        raise CannotStart(str(error)) from None
+    placing.clean_up(options.data_dir)
+    if finished is not None:
+        options.tell(f"a restore that was interrupted has been finished; {finished}")
 
 
 def _check_nothing_is_lost(data_dir: DataDir) -> None:

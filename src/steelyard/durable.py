@@ -36,6 +36,12 @@ def remove(path: Path) -> None:
     sync_directory(path.parent)
 
 
+def clean_up(directory: Path) -> None:
+    """Removes what killed processes left unfinished: there may be a key in it."""
+    for left in directory.glob(f"*{UNFINISHED}"):
+        left.unlink(missing_ok=True)
+
+
 def sync_directory(path: Path) -> None:
     """Makes the names in a directory durable: that a file is there, renamed or gone."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -86,9 +86,12 @@ def test_an_offline_backup_needs_no_platform_and_a_half_restored_one_does_not_st
         platform.kill()
         assert steelyard("backup", str(tmp_path / "backup.tar"), *where).returncode == 0
         platform.data_dir.restoring.touch()
+        kept = platform.data_dir.root / "replaced-then"
+        kept.mkdir()
         refused = steelyard("up", "--port", "0", *where)
         assert refused.returncode == 1
         assert "restore was interrupted" in refused.stderr
+        assert str(kept) in refused.stderr
         assert steelyard("restore", str(tmp_path / "backup.tar"), "--force", *where).returncode == 0
         platform.start()
 

@@ -95,6 +95,8 @@ def _pack(data_dir: DataDir, workplace: Path, copied: Survey, with_keys: bool) -
     files = {archive.DATABASE: workplace / archive.DATABASE}
     if data_dir.kubeconfig.exists():
         files[archive.KUBECONFIG] = data_dir.kubeconfig
+    if data_dir.remembered.exists():
+        files[archive.REMEMBERED] = data_dir.remembered
     for path in sorted(data_dir.pki.glob("*")):
         is_left_out = path == data_dir.encryption_keys and not with_keys
         if path.is_file() and path.suffix != durable.UNFINISHED and not is_left_out:

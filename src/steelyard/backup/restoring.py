@@ -16,18 +16,18 @@ from __future__ import annotations
 import datetime
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
 import orjson
 
-from steelyard import datadir, durable, encryption
+from steelyard import datadir, encryption
 from steelyard.api.clusterapi.resources import MACHINES
 from steelyard.api.resources import SIMULATED_CLUSTERS
-from steelyard.backup import archive
+from steelyard.backup import archive, placing
 from steelyard.backup.archive import BadArchive, Manifest
+from steelyard.backup.placing import Finished
 from steelyard.datadir import DataDir
 from steelyard.encryption import BadKeys
 from steelyard.frozen import frozen
@@ -48,11 +48,15 @@ HOOKS: Final = (
 _SPACE: Final = "main"
 """The platform's own; the clusters' are in the other database."""
 _ROWS_AT_ONCE: Final = 500
-_STAGING: Final = "restore-"
+_SLACK: Final = 1 << 20
 
 
 class WouldReplace(Exception):
     """There is data in the directory already."""
+
+
+class NoRoom(Exception):
+    """The restored data does not fit on the disk."""
 
 
 @frozen
@@ -67,6 +71,8 @@ class Restored:
     """Simulated machines that run and that the restored state does not know."""
     kept: Path | None
     """Where the data that was there before is now."""
+    earlier: Finished | None = None
+    """A restore that had been interrupted, and was finished before this one."""
 
 
 def restore(
@@ -74,9 +80,9 @@ def restore(
 ) -> Restored:
     """`keys_file` has the encryption keys of a backup that was made without them.
 
-    Raises BadArchive, BadKeys, WouldReplace and AlreadyRunning; then nothing in the directory has changed.
+    Raises BadArchive, BadKeys, NoRoom, WouldReplace and AlreadyRunning; then nothing in the directory has changed.
     """
-    existing = _existing(data_dir)
+    existing = [path for path in (*_existing(data_dir), data_dir.restoring) if path.exists()]
     if existing and not force:
         raise WouldReplace(
             f"{data_dir.root} holds a platform's data ({', '.join(path.name for path in existing)}). "
@@ -84,16 +90,37 @@ def restore(
         )
     data_dir.root.mkdir(parents=True, exist_ok=True, mode=0o700)
     claimed = datadir.Claimed(data_dir)
-    staging = Path(tempfile.mkdtemp(prefix=_STAGING, suffix=".tmp", dir=data_dir.root))
     try:
-        return _restore(source, data_dir, staging, now, keys_file)
+        manifest = archive.verify(source)
+        _check_room(data_dir, manifest)
+        earlier = placing.finish_or_forget(data_dir)
+        placing.clean_up(data_dir)
+        staging = placing.staging(data_dir)
+        try:
+            return _restore(source, data_dir, staging, now, keys_file, earlier)
+        finally:
+            placing.abandon(data_dir, staging)
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
         claimed.release()
 
 
+def _check_room(data_dir: DataDir, manifest: Manifest) -> None:
+    """Twice the database: as it is in the archive, and as it is written from that."""
+    wanted = sum(entry.size for entry in manifest.files.values()) + manifest.files[archive.DATABASE].size + _SLACK
+    free = shutil.disk_usage(data_dir.root).free
+    if wanted > free:
+        raise NoRoom(
+            f"it takes {wanted / (1 << 20):.0f} MiB in {data_dir.root}, and {free / (1 << 20):.0f} MiB are free there"
+        )
+
+
 def _restore(
-    source: Path, data_dir: DataDir, staging: Path, now: datetime.datetime, keys_file: Path | None
+    source: Path,
+    data_dir: DataDir,
+    staging: Path,
+    now: datetime.datetime,
+    keys_file: Path | None,
+    earlier: Finished | None,
 ) -> Restored:
     manifest = archive.unpack(source, staging)
     unpacked = staging / archive.DATABASE
@@ -104,9 +131,9 @@ def _restore(
     unpacked.unlink()
     revision = _write(unpacked, records, base, machines, sealer)
     unknown = _unknown(data_dir.simulated_database, records, machines, sealer)
-    kept = _replace(data_dir, staging, now)
+    kept = placing.replace(data_dir, staging, _existing(data_dir), now).kept
     held = sum(1 for record in records if record.key.startswith(machines))
-    return Restored(manifest, revision, len(records), held, unknown, kept)
+    return Restored(manifest, revision, len(records), held, unknown, kept, earlier)
 
 
 def _keys(data_dir: DataDir, staging: Path, keys_file: Path | None) -> list[bytes]:
@@ -214,34 +241,8 @@ def _unknown(world: Path, records: Iterable[Record], machines: str, sealer: Seal
 
 
 def _existing(data_dir: DataDir) -> list[Path]:
-    paths = (data_dir.database, data_dir.kubeconfig, data_dir.pki)
-    return [path for path in paths if path.exists() and not (path.is_dir() and not any(path.iterdir()))]
-
-
-def _replace(data_dir: DataDir, staging: Path, now: datetime.datetime) -> Path | None:
-    """Until the last file is in its place, a mark keeps the platform from starting with half of it."""
-    data_dir.restoring.touch(mode=0o600)
-    durable.sync_directory(data_dir.root)
-    kept = _set_aside(data_dir, now)
-    for name in (archive.PKI, archive.KUBECONFIG, archive.DATABASE):
-        if (staging / name).exists():
-            (staging / name).replace(data_dir.root / name)
-    durable.sync_directory(data_dir.root)
-    data_dir.restoring.unlink()
-    durable.sync_directory(data_dir.root)
-    return kept
-
-
-def _set_aside(data_dir: DataDir, now: datetime.datetime) -> Path | None:
+    """What a restore puts aside, if there is anything of it."""
     database = data_dir.database
-    beside = ("-wal", "-shm", acknowledged.SUFFIX)
-    old = [*_existing(data_dir), *(database.with_name(database.name + end) for end in beside)]
-    old = [path for path in old if path.exists()]
-    if data_dir.pki.is_dir() and data_dir.pki not in old:
-        data_dir.pki.rmdir()
-    if not old:
-        return None
-    kept = Path(tempfile.mkdtemp(prefix=f"replaced-{now:%Y%m%dT%H%M%SZ}-", dir=data_dir.root))
-    for path in old:
-        path.replace(kept / path.name)
-    return kept
+    beside = [database.with_name(database.name + end) for end in ("-wal", "-shm", acknowledged.SUFFIX)]
+    paths = (data_dir.database, *beside, data_dir.kubeconfig, data_dir.remembered, data_dir.pki)
+    return [path for path in paths if path.exists() and not (path.is_dir() and not any(path.iterdir()))]

@@ -189,8 +189,10 @@ def _restore(where: DataDir, file: Path, keys: Path | None, *, force: bool) -> N
         done = restoring.restore(file, where, force=force, now=datetime.datetime.now(datetime.UTC), keys_file=keys)
     except AlreadyRunning as error:
         raise CommandError(f"{where.root}: {error}.\nEnd it first with: steelyard down") from None
-    except (archive.BadArchive, restoring.BadKeys, restoring.WouldReplace) as error:
+    except (archive.BadArchive, restoring.BadKeys, restoring.NoRoom, restoring.WouldReplace) as error:
         raise CommandError(f"nothing was restored: {error}") from None
+    if done.earlier is not None:
+        output.note(f"a restore that had been interrupted was finished first; {done.earlier}")
     output.note(f"restored {done.objects} objects as of {done.manifest.time}, revision {done.manifest.revision}")
     output.note(f"  revisions go on from {done.revision}: clients that watched before list again by themselves")
     if done.kept is not None:
