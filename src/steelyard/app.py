@@ -52,6 +52,7 @@ from steelyard.kube.server.limits import Limits
 from steelyard.kube.server.operations import Operation, Operations
 from steelyard.kube.server.renewal import Renewals
 from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked, Missing
+from steelyard.kube.store.reserve import Reserve
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
 from steelyard.providers import simulated
@@ -158,7 +159,10 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         stack.callback(claimed.release)
         _finish_restore(options)
         _check_nothing_is_lost(options.data_dir)
+        reserve = Reserve(options.data_dir.reserve)
         sealer, store, simulated_store = await _databases(stack, options)
+        store.rely_on(reserve)
+        simulated_store.rely_on(reserve)
         identity = _identity(options, clock.now())
         _check_platform(options, store)
         api = await Api.start(store)
@@ -187,7 +191,9 @@ async def started(options: Options) -> AsyncGenerator[Running]:
             making.PATH: Operation("GET", Backups(options.data_dir, store).make),
             encryption.ROTATION_PATH: Operation("POST", rotation.perform),
         }
-        url = await _listen(stack, api, options, identity, hosting.advertised_host, checks, operations, renewals)
+        url = await _listen(
+            stack, api, options, identity, reserve, hosting.advertised_host, checks, operations, renewals
+        )
 
         # Before the first thing is done with these settings, and after the last thing that keeps the platform from it.
         settings.remember(options.data_dir.remembered, options.chosen)
@@ -199,6 +205,8 @@ async def started(options: Options) -> AsyncGenerator[Running]:
                 pid=os.getpid(), url=url, started=clocks.rfc3339(clock.now()), version=steelyard.__version__
             )
         )
+        if not reserve.is_full:
+            await asyncio.to_thread(reserve.renew)
         yield Running(url, client, running)
 
 
@@ -334,6 +342,7 @@ async def _listen(
     api: Api,
     options: Options,
     identity: Identity,
+    reserve: Reserve,
     advertised_host: str,
     checks: Mapping[str, Check],
     operations: Operations,
@@ -356,7 +365,7 @@ async def _listen(
             authorizer=api.access.rbac,
             checks=checks,
             operations=operations,
-            audit=_audit_log(stack, options),
+            audit=_audit_log(stack, options, reserve),
             limits=Limits(options.platform.limits.reading, options.platform.limits.writing),
         )
     except OSError as error:
@@ -388,11 +397,16 @@ def _cannot_serve(options: Options, error: OSError) -> str:
     return f"cannot serve on {options.host}:{options.port}: {error.strerror or error}. {advice}"
 
 
-def _audit_log(stack: contextlib.AsyncExitStack, options: Options) -> AuditLog | None:
+def _audit_log(stack: contextlib.AsyncExitStack, options: Options, reserve: Reserve) -> AuditLog | None:
     wanted = options.platform.audit
     if not wanted.enabled:
         return None
-    log = AuditLog(options.data_dir.audit_log, max_bytes=wanted.max_megabytes * 1_000_000, keep=wanted.keep)
+    log = AuditLog(
+        options.data_dir.audit_log,
+        max_bytes=wanted.max_megabytes * 1_000_000,
+        keep=wanted.keep,
+        is_full=lambda: reserve.is_full,
+    )
     stack.push_async_callback(log.close)
     return log
 

@@ -6,6 +6,7 @@
   *.db.acknowledged         how far each database must reach: tells when the end of it got lost
   pki/                      the platform's certificate authority, serving certificate, keys of encryption and tokens
   platform.remembered.yaml  what the platform was started with last: which file, and all its settings
+  reserve                   space for deleting and starting when the disk is full
   kubeconfig                mode 0600: the administrator's
   steelyard.pid             held (flock) by the running platform; its process id and address
   steelyard.log             what a detached platform writes
@@ -23,9 +24,11 @@ import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from steelyard.frozen import frozen
+
+_PID_FILE_BYTES: Final = 512
 
 
 class AlreadyRunning(Exception):
@@ -78,6 +81,10 @@ class DataDir:
     @property
     def kubeconfig(self) -> Path:
         return self.root / "kubeconfig"
+
+    @property
+    def reserve(self) -> Path:
+        return self.root / "reserve"
 
     @property
     def pid_file(self) -> Path:
@@ -138,13 +145,16 @@ class Claimed:
 
     def describe(self, instance: Instance) -> None:
         fields = {"pid": instance.pid, "url": instance.url, "started": instance.started, "version": instance.version}
-        os.ftruncate(self._handle, 0)
-        os.pwrite(self._handle, json.dumps(fields).encode() + b"\n", 0)
+        self._write(json.dumps(fields))
 
     def release(self) -> None:
         """The file stays: removing it would let a process that has just opened it lock a file nobody else sees."""
-        os.ftruncate(self._handle, 0)
+        self._write("")
         os.close(self._handle)
+
+    def _write(self, text: str) -> None:
+        """Always of one length and never cut first: there may be no space on the disk to write it anew."""
+        os.pwrite(self._handle, f"{text:<{_PID_FILE_BYTES - 1}}\n".encode(), 0)
 
 
 def locate(given: Path | None, environment: Mapping[str, str]) -> DataDir:

@@ -22,7 +22,9 @@ from typing import Any, Final
 import aiohttp
 import orjson
 
-from tests.harness import ROOT, DidNotStart, PlatformProcess
+from steelyard.api import resources
+from steelyard.api.clusterapi.resources import MACHINES
+from tests.harness import ROOT, PlatformProcess
 from tests.soak.site import CONFIG_MAPS, Site, config_map
 
 _MEGABYTES: Final = 64
@@ -30,6 +32,7 @@ _MEGABYTES_A_ROUND: Final = 32
 """Each time it is full there is more on it that stays."""
 _WAYS: Final = (("unshare", "--mount"), ("unshare", "--map-root-user", "--mount"))
 _CHUNK: Final = 1 << 20
+_CLAIMS: Final = resources.workload_clusters("steelyard.dev")
 _WRITES_BEFORE: Final = 30
 """Enough for the store to reserve space for its log, which is then used up as well."""
 
@@ -102,6 +105,7 @@ class Scene:
         """The text of each object."""
         self.watched: dict[str, str] = {}
         self.refusals = 0
+        self.deletions = 0
         self._number = 0
 
     async def write_until_refused(self) -> tuple[Any, str]:
@@ -156,6 +160,50 @@ class Scene:
     async def ready(self) -> tuple[int, str]:
         return await self.site.call("GET", "/readyz")
 
+    async def until_ready(self) -> None:
+        for _ in range(1000):
+            code, _ = await self.ready()
+            if code == 200:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("space is there again, and nobody noticed")
+
+    async def delete(self, number: int) -> None:
+        """So many of the acknowledged objects, each of which must be deleted at once."""
+        for name in self.random.sample(sorted(self.acknowledged), number):
+            code, answer = await self.site.call("DELETE", f"{CONFIG_MAPS}/{name}")
+            assert code == 200, answer
+            del self.acknowledged[name]
+            self.deletions += 1
+
+    async def claim(self) -> None:
+        """A cluster, with machines and all that belongs to them."""
+        spec = {"parameters": {"environment": "dev", "workerReplicas": 1}}
+        body = {"apiVersion": _CLAIMS.api_version, "kind": _CLAIMS.kind, "metadata": {"name": "shop"}, "spec": spec}
+        code, answer = await self.site.call("POST", _CLAIMS.path("default"), body)
+        assert code == 201, answer
+        claim: Any = None
+        for _ in range(1000):
+            _, claim = await self.site.call("GET", _CLAIMS.path("default", "shop"))
+            conditions = claim.get("status", {}).get("conditions", [])
+            if any(each["type"] == "Ready" and each["status"] == "True" for each in conditions):
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(claim)
+
+    async def delete_claim(self) -> None:
+        """Everything of it, on a disk that is full."""
+        code, answer = await self.site.call("DELETE", _CLAIMS.path("default", "shop"))
+        assert code == 200, answer
+        claim: Any = None
+        for _ in range(1200):
+            code, claim = await self.site.call("GET", _CLAIMS.path("default", "shop"))
+            _, machines = await self.site.call("GET", MACHINES.path("default"))
+            if code == 404 and not machines["items"]:
+                return
+            await asyncio.sleep(0.05)
+        raise AssertionError(claim)
+
 
 async def scene(folder: Path, seed: int, rounds: int) -> str:
     random_ = random.Random(seed)
@@ -179,7 +227,23 @@ async def scene(folder: Path, seed: int, rounds: int) -> str:
             await played.write(100)
             log = platform.log.read_text()
             assert "Traceback" not in log, log[-3000:]
-    return f"{rounds} times full: {len(played.acknowledged)} writes acknowledged and there, {played.refusals} refused"
+    return (
+        f"{rounds} times full: {len(played.acknowledged)} writes acknowledged and there, {played.refusals} refused, "
+        f"{played.deletions} deleted while full"
+    )
+
+
+async def _back_up_in_vain(played: Scene) -> None:
+    """Neither on the platform's disk nor on that of whoever asks for it; a clear word, and nothing left."""
+    target = played.platform.data_dir.root.parent / "backup.tar"
+    command = [sys.executable, "-m", "steelyard", "backup", str(target)]
+    command += ["--data-dir", str(played.platform.data_dir.root)]
+    done = await asyncio.to_thread(subprocess.run, command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode in (1, 2), done
+    assert "Traceback" not in done.stderr, done.stderr
+    assert "full" in done.stderr or "No space" in done.stderr, done.stderr
+    left = [path.name for path in target.parent.iterdir() if "backup" in path.name]
+    assert left == [], left
 
 
 async def _fill_and_free(played: Scene, ballast: Ballast) -> None:
@@ -191,25 +255,25 @@ async def _fill_and_free(played: Scene, ballast: Ballast) -> None:
     assert wait == "1", wait
     await played.check()
     await played.use_up_the_rest()
+    kept = next(iter(played.acknowledged))
     for verb, path, body in (
         ("POST", CONFIG_MAPS, config_map("refused")),
-        ("PUT", f"{CONFIG_MAPS}/n1", config_map("n1", "changed")),
-        ("DELETE", f"{CONFIG_MAPS}/n1", None),
+        ("PUT", f"{CONFIG_MAPS}/{kept}", config_map(kept, "changed")),
     ):
         code, answer = await played.site.call(verb, path, body)
         assert code == 503, (verb, code, answer)
         played.refusals += 1
+    await _back_up_in_vain(played)
+    await played.delete(len(played.acknowledged) // 2)
     code, text = await played.ready()
-    assert (code, "[-]store failed: the disk is full" in text) == (500, True), text
+    assert (code, "[-]store failed: reason withheld" in text) == (500, True), text
+    code, text = await played.site.call("GET", "/readyz/store")
+    assert (code, "the disk is full" in text) == (500, True), text
     await played.check()
     pid = played.platform.process and played.platform.process.pid
     await asyncio.to_thread(ballast.remove)
-    for _ in range(500):
-        code, text = await played.ready()
-        if code == 200:
-            break
-        await asyncio.sleep(0.01)
-    assert code == 200, f"space is there again, and nobody noticed: {text}"
+    await played.until_ready()
+    assert played.platform.data_dir.reserve.stat().st_blocks, "the next time it is full there is nothing to use"
     code, answer, _ = await played.write(5000)
     assert code == 201, answer
     assert played.platform.process is not None
@@ -218,24 +282,31 @@ async def _fill_and_free(played: Scene, ballast: Ballast) -> None:
 
 
 async def _fill_and_kill(played: Scene, ballast: Ballast) -> None:
-    """Killed while full. Without space it may start or say why not; with space it starts, and all is there."""
+    """Killed while full, and ended while full: it starts without space, serves, and deletes everything there is."""
+    await played.claim()
     await asyncio.to_thread(ballast.fill)
     await played.write_until_refused()
     played.platform.kill()
-    told = ""
-    try:
+    for end in (played.platform.kill, played.platform.terminate):
         await asyncio.to_thread(played.platform.start)
-    except DidNotStart as error:
-        told = str(error)
-    played.platform.kill()
-    assert "Traceback" not in told, told
-    assert not told or "No space left" in told or "full" in told, told
-    await asyncio.to_thread(ballast.remove)
+        played.site.look()
+        code, listed = await played.site.call("GET", CONFIG_MAPS)
+        assert code == 200
+        assert played.acknowledged.keys() <= {item["metadata"]["name"] for item in listed["items"]}
+        code, answer, _ = await played.write(1)
+        assert code == 503, answer
+        await played.delete(len(played.acknowledged) // 3)
+        end()
     await asyncio.to_thread(played.platform.start)
     played.site.look()
-    code, listed = await played.site.call("GET", CONFIG_MAPS)
-    assert code == 200
-    assert played.acknowledged.keys() <= {item["metadata"]["name"] for item in listed["items"]}
+    await played.delete_claim()
+    await played.delete(len(played.acknowledged))
+    code, _ = await played.ready()
+    assert code == 500
+    await asyncio.to_thread(ballast.remove)
+    await played.until_ready()
+    code, answer, _ = await played.write(1000)
+    assert code == 201, answer
 
 
 if __name__ == "__main__":

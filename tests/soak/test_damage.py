@@ -70,7 +70,7 @@ async def test_damage_found_by_a_running_platform_is_told_everywhere(platform: P
             event = orjson.loads(await watch.content.readline())
         assert event["type"] == "ERROR"
         assert (event["object"]["code"], problem in event["object"]["message"]) == (500, True)
-        code, ready = await site.call("GET", "/readyz")
+        code, ready = await site.call("GET", "/readyz/store")
         assert (code, problem in ready) == (500, True)
         code, refused = await site.call("POST", CONFIG_MAPS, config_map("b"))
         assert (code, problem in refused["message"]) == (500, True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import sqlite3
 import tempfile
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
@@ -29,10 +30,11 @@ from steelyard.kube.store.store import Store
 PATH: Final = "/steelyard.dev/v1/backup"
 OMIT: Final = "omit"
 _WORKPLACE: Final = "backup-"
+_SLACK: Final = 2 << 20
 
 
 class NotReadable(Exception):
-    """There is nothing to back up, or it is damaged."""
+    """There is nothing to back up, it is damaged, or there is no space to make a backup in."""
 
 
 class Backups:
@@ -50,15 +52,20 @@ class Backups:
         if self._busy:
             raise errors.TooManyRequests("a backup is being made already; try again later", retry_after=5)
         self._busy = True
-        workplace = _workplace(self._data_dir)
+        workplace: Path | None = None
         try:
-            copied = await self._store.copy(workplace / archive.DATABASE)
-            yield await asyncio.to_thread(_pack, self._data_dir, workplace, copied, options.get("keys") != OMIT)
-        except Corrupt as error:
-            raise errors.InternalError(f"Internal error occurred: no backup was made: {error}") from error
+            try:
+                check_room(self._data_dir)
+                workplace = _workplace(self._data_dir)
+                copied = await self._store.copy(workplace / archive.DATABASE)
+                packed = await asyncio.to_thread(_pack, self._data_dir, workplace, copied, options.get("keys") != OMIT)
+            except (NotReadable, Corrupt, sqlite3.Error, OSError) as error:
+                raise errors.InternalError(f"Internal error occurred: no backup was made: {error}") from error
+            yield packed
         finally:
             self._busy = False
-            await asyncio.to_thread(shutil.rmtree, workplace, ignore_errors=True)
+            if workplace is not None:
+                await asyncio.to_thread(shutil.rmtree, workplace, ignore_errors=True)
 
 
 def from_files(data_dir: DataDir, target: Path, *, with_keys: bool = True) -> Manifest:
@@ -67,18 +74,32 @@ def from_files(data_dir: DataDir, target: Path, *, with_keys: bool = True) -> Ma
         raise NotReadable(f"no platform has run in {data_dir.root}: there is nothing to back up")
     claimed = datadir.Claimed(data_dir)
     try:
+        check_room(data_dir)
         workplace = _workplace(data_dir)
         try:
             copied = Log.copy(data_dir.database, workplace / archive.DATABASE)
             acknowledged.check(data_dir.database, copied.revision)
             shutil.copyfile(_pack(data_dir, workplace, copied, with_keys), target)
-        except Corrupt as error:
+        except (Corrupt, sqlite3.Error) as error:
             raise NotReadable(f"no backup was made: {error}") from error
         finally:
             shutil.rmtree(workplace, ignore_errors=True)
     finally:
         claimed.release()
     return archive.verify(target)
+
+
+def check_room(data_dir: DataDir) -> None:
+    """Raises NotReadable. A backup must not be what fills the disk, nor use what is left for deletions."""
+    database = data_dir.database
+    files = (database, database.with_name(f"{database.name}-wal"))
+    wanted = 2 * sum(path.stat().st_size for path in files if path.exists()) + _SLACK
+    free = shutil.disk_usage(data_dir.root).free
+    if wanted > free:
+        raise NotReadable(
+            f"the disk is too full: it takes the space of two copies of the database, {wanted / (1 << 20):.0f} MiB, in "
+            f"{data_dir.root} for as long as it is being made, and {free / (1 << 20):.0f} MiB are free there"
+        )
 
 
 def clean_up(data_dir: DataDir) -> None:

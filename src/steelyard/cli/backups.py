@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import io
 import os
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +20,9 @@ from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.session import DataDirOption
 from steelyard.datadir import AlreadyRunning, DataDir
 from steelyard.kube.client.interface import Client
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 
 def backup(
@@ -129,13 +133,26 @@ def _back_up(where: DataDir, file: Path, *, with_keys: bool) -> None:
         output.note(f"It is worth nothing without {where.encryption_keys}; keep a copy of that elsewhere.")
 
 
+class _Received(io.FileIO):
+    """A file that tells its own failures from those of the connection, which are an OSError as well."""
+
+    def write(self, data: Buffer, /) -> int:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[super().write(view) :]
+        except OSError as error:
+            raise CommandError(f"no backup was made: {Path(str(self.name)).parent}: {error.strerror}") from None
+        return len(memoryview(data))
+
+
 async def _download(where: DataDir, target: Path, *, with_keys: bool) -> None:
     from steelyard.backup import making
     from steelyard.kube.client.http import HttpClient
 
     client = HttpClient.from_kubeconfig(where.kubeconfig)
     try:
-        with target.open("wb") as file:
+        with _Received(target, "wb") as file:
             await client.download(making.PATH, file, {} if with_keys else {"keys": making.OMIT})
     finally:
         await client.close()
@@ -149,6 +166,8 @@ def _from_files(where: DataDir, target: Path, *, with_keys: bool) -> archive.Man
         return making.from_files(where, target, with_keys=with_keys)
     except NotReadable as error:
         raise CommandError(str(error)) from None
+    except OSError as error:
+        raise CommandError(f"no backup was made: {error.strerror or error}; free some space and try again") from None
     except AlreadyRunning as error:
         raise CommandError(f"{where.root}: {error}; try again in a moment") from None
 

@@ -87,6 +87,8 @@ def test_the_token_is_taken_from_the_header(header: str, token: str | None) -> N
     [
         (authn.ANONYMOUS, "/healthz", True),
         (authn.ANONYMOUS, "/readyz", True),
+        (authn.ANONYMOUS, "/readyz/store", False),
+        (JANE, "/readyz/store", False),
         (authn.ANONYMOUS, "/version", True),
         (authn.ANONYMOUS, "/apis", False),
         (authn.ANONYMOUS, "/metrics", False),

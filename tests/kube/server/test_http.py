@@ -352,11 +352,13 @@ class TestPathsThatAreNoResources:
         answer = await site.request("GET", path)
         assert (answer.code, answer.body) == (code, body)
 
-    async def test_health_names_what_failed(self) -> None:
+    async def test_health_names_what_failed_and_tells_the_reason_only_where_it_takes_a_right(self) -> None:
         async with served(Backend(Reply(200)), checks={"store": lambda: "disk full"}) as site:
             answer = await site.request("GET", "/readyz")
+            reason = await site.request("GET", "/readyz/store")
+        assert (reason.code, reason.body) == (500, b"internal server error: disk full\n")
         assert answer.code == 500
-        assert answer.body == b"[+]ping ok\n[-]store failed: disk full\nreadyz check failed\n"
+        assert answer.body == b"[+]ping ok\n[-]store failed: reason withheld\nreadyz check failed\n"
 
     async def test_version(self) -> None:
         async with served(Backend(Reply(200)), version="v1.33.7") as site:

@@ -10,11 +10,12 @@ A file that has reached its size becomes `<name>.1`, that `<name>.2`, and so on;
 from __future__ import annotations
 
 import asyncio
+import errno
 import functools
 import logging
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -59,7 +60,9 @@ class Entry(NamedTuple):
 class AuditLog:
     """Make it, and use it, on the event loop."""
 
-    def __init__(self, path: Path, *, max_bytes: int, keep: int) -> None:
+    def __init__(self, path: Path, *, max_bytes: int, keep: int, is_full: Callable[[], bool] = lambda: False) -> None:
+        """`is_full` tells when what is left of the disk is for others."""
+        self._is_full = is_full
         self._path = path
         self._max_bytes = max_bytes
         self._keep = keep
@@ -105,6 +108,8 @@ class AuditLog:
 
     def _write(self, entries: Iterable[Entry]) -> None:
         try:
+            if self._is_full():
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             for lines in self._lines(entries):
                 self._append(lines)
             self._is_failing = False

@@ -26,8 +26,8 @@ class FileLock:
             content = os.read(fd, 32).strip()
             os.close(fd)
             raise Locked(str(self._path.with_suffix("")), int(content) if content.isdigit() else None) from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        # Always of one length and never cut first: there may be no space on the disk to write it anew.
+        os.pwrite(fd, f"{os.getpid():<30}\n".encode(), 0)
         self._fd = fd
 
     def release(self) -> None:

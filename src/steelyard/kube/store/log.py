@@ -49,6 +49,7 @@ _NOT_THE_FILE: Final = frozenset(
 )  # fmt: skip
 _CHECKPOINT_PAGES: Final = 2000
 """Pages of write-ahead log (8 MB) before they are moved into the database file."""
+_CHECKPOINT_PAGES_WHEN_FULL: Final = 200
 _RESERVED_BYTES: Final = 10 * 1024 * 1024
 """Space for that many pages with their headers, and for the batch that goes over."""
 
@@ -137,12 +138,19 @@ class Log:
         run = self._connection.execute
         run("PRAGMA journal_mode=WAL")
         run(f"PRAGMA synchronous={'FULL' if fsync else 'OFF'}")
-        run(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+        self.keep_normal()
         if not self.is_begun():
             self._connection.executescript(
                 f"BEGIN;{_SCHEMA}PRAGMA application_id={_APPLICATION};PRAGMA user_version={FORMAT};COMMIT;"
             )
             durable.sync_directory(self._path.parent)
+
+    def keep_normal(self) -> None:
+        self._connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+
+    def keep_small(self) -> None:
+        """From now on the write-ahead log is moved over early: there is little space for it."""
+        self._connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES_WHEN_FULL}")
 
     def load(self) -> Loaded:
         """The current state, from every row in order. Checks the file's structure, each row, and that none is missing

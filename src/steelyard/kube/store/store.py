@@ -12,7 +12,9 @@ writer thread alone writes to the file.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
@@ -27,6 +29,7 @@ from steelyard.kube.store.history import History
 from steelyard.kube.store.lock import FileLock
 from steelyard.kube.store.log import Log, Survey
 from steelyard.kube.store.record import Change, Record, upper_bound
+from steelyard.kube.store.reserve import Reserve, relieves
 from steelyard.kube.store.retention import Retention
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.usage import Usage
@@ -41,6 +44,7 @@ RETAINED_REVISIONS: Final = 5_000
 """History that automatic compaction leaves, for watches and paged lists to resume from."""
 COMPACTION_THRESHOLD: Final = 10_000
 """Obsolete rows beyond the retained ones before compaction is worth its writes."""
+_COMPACTION_THRESHOLD_WHEN_FULL: Final = 200
 _RECENT_CHANGES: Final = 2_048
 _MAX_BATCH: Final = 512
 _PARSED: Final = 256
@@ -78,6 +82,7 @@ class Store:
         self._next_revision = 1
         self._failure: Exception | None = None
         self._full: StoreFailed | None = None
+        self._reserve: Reserve | None = None
         self._is_probing = False
         self._history = History(path, sealer, self._on_damaged)
         self._closing: asyncio.Task[None] | None = None
@@ -133,12 +138,29 @@ class Store:
         """Why writes fail; None while all is well. Where the disk was full this tries again, for the next to ask."""
         if self._failure is not None:
             return str(self._failure)
-        if self._full is None:
+        full = self._fullness()
+        if full is None:
             return None
-        if not self._is_probing:
+        self._probe()
+        return str(full)
+
+    def rely_on(self, reserve: Reserve) -> None:
+        """From now on the disk is full when the reserve says so, and what deletes something may use the reserve."""
+        self._reserve = reserve
+        self._writer.reserve = reserve
+
+    def _fullness(self) -> StoreFailed | None:
+        """Another store of the directory may have found out first, that it is full or that it no longer is."""
+        if self._reserve is not None and self._reserve.is_full and self._full is None:
+            self._note(_full_disk(self.path))
+        elif self._reserve is not None and not self._reserve.is_full and self._full is not None:
+            self._end_full()
+        return self._full
+
+    def _probe(self) -> None:
+        if not self._is_probing and self._failure is None:
             self._is_probing = True
             self._writer.queue_probe()
-        return str(self._full)
 
     def get(self, key: str) -> Record | None:
         return self._state.get(key)
@@ -227,7 +249,10 @@ class Store:
         head = self._checked_head(key, expect)
         revision = self._next_revision
         record = Record(key, revision, encode(revision), obj)
-        return self._queue(Change(revision, key, record, head), record)
+        change = Change(revision, key, record, head)
+        if self._reserve is not None and self._reserve.is_full and not relieves(change):
+            return self._turned_away()
+        return self._queue(change, record)
 
     def delete(self, key: str, *, expect: int | None = None, encode: Encode | None = None) -> asyncio.Future[Record]:
         """Removes the key. The result, and `final` of the change, is its last state: as `encode` writes it with the
@@ -239,6 +264,13 @@ class Store:
         revision = self._next_revision
         final = Record(key, revision, encode(revision) if encode is not None else head.value)
         return self._queue(Change(revision, key, None, head, final), final)
+
+    def _turned_away(self) -> asyncio.Future[Record]:
+        """What a write gets that would need the space which is left for deletions."""
+        failed: asyncio.Future[Record] = self._loop.create_future()
+        failed.set_exception(self._fullness() or _full_disk(self.path))
+        self._probe()
+        return failed
 
     def _checked_head(self, key: str, expect: int | None) -> Record | None:
         if self._failure is not None:
@@ -366,7 +398,7 @@ class Store:
         while len(parsed) > _PARSED:
             parsed.popleft().forget_object()
         self._rows += len(writes)
-        if self._full is not None:
+        if self._full is not None and self._reserve is None:
             self._end_full()
         self._compact_if_worthwhile()
 
@@ -414,9 +446,13 @@ class Store:
         if self._automatic_compaction is not None:
             return
         obsolete = self._rows - len(self._state)
+        retained, threshold = RETAINED_REVISIONS, COMPACTION_THRESHOLD
+        if self._reserve is not None and self._reserve.is_full:
+            # Space within the file is all there is: history goes, and watches that resume from it list again.
+            retained, threshold = 0, _COMPACTION_THRESHOLD_WHEN_FULL
         end = 0
-        if obsolete > RETAINED_REVISIONS + COMPACTION_THRESHOLD:
-            end = self.revision - RETAINED_REVISIONS
+        if obsolete > retained + threshold:
+            end = self.revision - retained
         elif self._retention.is_too_much:
             end = self._retention.end()
         if end > self.compacted:
@@ -439,3 +475,7 @@ class Store:
             done.set_exception(error)
         else:
             done.set_result(None)
+
+
+def _full_disk(path: Path) -> StoreFailed:
+    return StoreFailed(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), path, retryable=True)

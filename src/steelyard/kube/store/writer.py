@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import os
 import queue
 import sqlite3
 import threading
@@ -27,6 +28,7 @@ from steelyard.kube.store import acknowledged
 from steelyard.kube.store.errors import Closed, StoreFailed
 from steelyard.kube.store.log import Loaded, Log, Row, is_damage
 from steelyard.kube.store.record import Change, Record
+from steelyard.kube.store.reserve import Reserve, relieves
 from steelyard.kube.store.sealing import Sealer
 
 _COMPACTION_STEP: Final = 2000
@@ -124,6 +126,7 @@ class Writer:
         self._resealings: list[Resealing] = []
         self._is_probing = False
         self._compacted = 0
+        self.reserve: Reserve | None = None
         self.queue_write = self._queue.put
         self.commits = 0
 
@@ -214,9 +217,12 @@ class Writer:
         last = batch[-1].change.revision
         try:
             rows = [_row_of(log, write) for write in batch]
-            if options.before_commit is not None:
-                options.before_commit(last)
-            log.append(rows)
+            try:
+                self._append(log, rows, last)
+            except Exception as error:
+                if not self._has_reserve_for(batch, log, error):
+                    raise
+                self._append(log, rows, last)
         except Exception as error:
             self._failed_epoch = batch[-1].epoch
             self._tell(self._observer.failed, self._failure(error))
@@ -226,8 +232,30 @@ class Writer:
         if options.after_commit is not None:
             options.after_commit(last)
         self._tell(self._observer.committed, batch)
-        if self.commits == _RESERVE_AFTER and options.fsync:
+        if self.commits == _RESERVE_AFTER and options.fsync and not self._is_full:
             log.reserve()
+
+    def _append(self, log: Log, rows: Sequence[Row], last: int) -> None:
+        if self._options.before_commit is not None:
+            self._options.before_commit(last)
+        log.append(rows)
+
+    @property
+    def _is_full(self) -> bool:
+        return self.reserve is not None and self.reserve.is_full
+
+    def _has_reserve_for(self, batch: Sequence[Write], log: Log, error: Exception) -> bool:
+        """Whether space was set aside for just this, and has now been given back."""
+        if self.reserve is None or not _is_disk_full(error):
+            return False
+        self.reserve.is_full = True
+        return all(relieves(write.change) for write in batch) and self._release(log)
+
+    def _release(self, log: Log) -> bool:
+        if self.reserve is None or not self.reserve.release():
+            return False
+        log.keep_small()
+        return True
 
     def _compact_step(self, log: Log) -> None:
         compaction = self._compactions[0]
@@ -235,6 +263,8 @@ class Writer:
         try:
             dropped = log.compact(self._compacted, step)
         except Exception as error:
+            if _is_disk_full(error) and self._release(log):
+                return
             self._compactions.pop(0)
             self._tell(self._observer.compacted, compaction, self._failure(error))
             return
@@ -252,7 +282,7 @@ class Writer:
             if resealing.position:
                 return
             log.scrub()
-            if self.commits >= _RESERVE_AFTER and self._options.fsync:
+            if self.commits >= _RESERVE_AFTER and self._options.fsync and not self._is_full:
                 log.reserve()
         except Exception as error:
             self._resealings.pop(0)
@@ -264,8 +294,13 @@ class Writer:
     def _probe(self, log: Log) -> None:
         self._is_probing = False
         try:
+            if self.reserve is not None and not self.reserve.renew():
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             log.begin_at(self._compacted)
+            log.keep_normal()
         except Exception as error:
+            if self.reserve is not None:
+                self.reserve.is_full = True
             self._tell(self._observer.probed, self._failure(error))
             return
         self._tell(self._observer.probed, None)
