@@ -48,9 +48,10 @@ from steelyard.kube.server.audit import AuditLog
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.endpoints import Check
 from steelyard.kube.server.hosting import Hosting
-from steelyard.kube.server.limits import Limits
+from steelyard.kube.server.limits import Commons
 from steelyard.kube.server.operations import Operation, Operations
 from steelyard.kube.server.renewal import Renewals
+from steelyard.kube.server.shares import Limits, Shares
 from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked, Missing
 from steelyard.kube.store.reserve import Reserve
 from steelyard.kube.store.sealing import Sealer
@@ -176,8 +177,16 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         renewals = Renewals(clock)
         stack.callback(renewals.close)
         quota = options.platform.simulated.cluster_megabytes * 1_000_000
+        wanted = options.platform.limits
+        commons = Commons(Shares(Limits(wanted.reading, wanted.writing)))
         hosting = Hosting(
-            simulated_store, host=options.host, clock=clock, reach=webhooks, renewals=renewals, quota=quota
+            simulated_store,
+            host=options.host,
+            clock=clock,
+            reach=webhooks,
+            renewals=renewals,
+            quota=quota,
+            commons=commons,
         )
         stack.push_async_callback(hosting.close)
         await simulated.recall(client, hosting)
@@ -191,9 +200,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
             making.PATH: Operation("GET", Backups(options.data_dir, store).make),
             encryption.ROTATION_PATH: Operation("POST", rotation.perform),
         }
-        url = await _listen(
-            stack, api, options, identity, reserve, hosting.advertised_host, checks, operations, renewals
-        )
+        url = await _listen(stack, api, options, identity, reserve, hosting, commons, checks, operations, renewals)
 
         # Before the first thing is done with these settings, and after the last thing that keeps the platform from it.
         settings.remember(options.data_dir.remembered, options.chosen)
@@ -343,13 +350,15 @@ async def _listen(
     options: Options,
     identity: Identity,
     reserve: Reserve,
-    advertised_host: str,
+    hosting: Hosting,
+    commons: Commons,
     checks: Mapping[str, Check],
     operations: Operations,
     renewals: Renewals,
 ) -> str:
     """Serves the platform's API and writes the administrator's kubeconfig; the URL."""
     now = options.clock.now()
+    advertised_host = hosting.advertised_host
     authority, token = identity.authority, identity.token
     hosts = ["localhost", "127.0.0.1", "kubernetes.default.svc", advertised_host]
     certificate = credentials.serving(options.data_dir, authority, hosts, now=now)
@@ -366,7 +375,7 @@ async def _listen(
             checks=checks,
             operations=operations,
             audit=_audit_log(stack, options, reserve),
-            limits=Limits(options.platform.limits.reading, options.platform.limits.writing),
+            commons=commons,
         )
     except OSError as error:
         raise CannotStart(_cannot_serve(options, error)) from error

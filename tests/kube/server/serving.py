@@ -21,6 +21,7 @@ from steelyard.kube.pki import KeyPair
 from steelyard.kube.server import http
 from steelyard.kube.server.application import Backend
 from steelyard.kube.server.authn import TokensAndCertificates, hash_token
+from steelyard.kube.server.authz import ALLOWED, Attributes, Decision
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.http import Listener
 from steelyard.kube.server.metrics import RequestMetrics
@@ -35,6 +36,14 @@ TOKENS = {
     hash_token(ADMIN_TOKEN): User("admin", (SYSTEM_MASTERS,)),
     hash_token(JANE_TOKEN): User("jane"),
 }
+
+
+class Everybody:
+    """May do everything."""
+
+    def decide(self, asked: Attributes) -> Decision:
+        del asked
+        return ALLOWED
 
 
 @dataclass
@@ -64,6 +73,7 @@ class Site:
     listener: Listener
     session: aiohttp.ClientSession
     metrics: RequestMetrics
+    opened: list[asyncio.StreamWriter] = field(default_factory=list[asyncio.StreamWriter])
     headers: dict[str, str] = field(default_factory=lambda: {"Authorization": f"Bearer {ADMIN_TOKEN}"})
 
     def url(self, path: str) -> str:
@@ -97,9 +107,20 @@ class Site:
         ) as response:
             return Response(response.status, response.headers, await response.read())
 
-    async def connect(self, certificate: KeyPair | None = None) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection on which a test writes bytes as it pleases."""
-        return await asyncio.open_connection("127.0.0.1", self.listener.port, ssl=client_context(certificate))
+    async def connect(
+        self, certificate: KeyPair | None = None, *, tls: bool = True
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection on which a test writes bytes as it pleases; it ends with the site. Without `tls` nobody has said
+        hello on it."""
+        context = client_context(certificate) if tls else None
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.listener.port, ssl=context)
+        self.opened.append(writer)
+        return reader, writer
+
+    def abort(self) -> None:
+        for writer in self.opened:
+            with contextlib.suppress(AttributeError):
+                writer.transport.abort()
 
 
 @contextlib.asynccontextmanager
@@ -118,7 +139,11 @@ async def served(backend: Backend, **options: Any) -> AsyncGenerator[Site]:
     connector = aiohttp.TCPConnector(force_close=True)
     try:
         async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
-            yield Site(listener, session, metrics)
+            site = Site(listener, session, metrics)
+            try:
+                yield site
+            finally:
+                site.abort()
     finally:
         await listener.close()
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from steelyard.kube import pki
-from steelyard.kube.server import bodies, discovery
+from steelyard.kube.server import budgets, discovery
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.application import WatchStream
 from steelyard.kube.server.call import SYSTEM_MASTERS, Call, Reply
@@ -180,7 +180,7 @@ async def test_builtin_kinds_have_no_head(site: Site, path: str) -> None:
             "POST", CONFIG_MAPS, b"{}", {"Content-Type": "text/plain"}, 415, "UnsupportedMediaType", id="Content-Type"
         ),
         pytest.param(
-            "POST", CONFIG_MAPS, b" " * (bodies.MAX_BYTES + 1), {}, 413, "RequestEntityTooLarge", id="too large"
+            "POST", CONFIG_MAPS, b" " * (budgets.MAX_BODY_BYTES + 1), {}, 413, "RequestEntityTooLarge", id="too large"
         ),
         pytest.param("GET", f"{CONFIG_MAPS}?watch=1&resourceVersion=x", None, {}, 400, "BadRequest", id="watch"),
     ],
@@ -566,7 +566,7 @@ class TestRequestsInPieces:
 
     async def test_what_follows_a_body_that_is_too_large_is_answered(self, site: Site) -> None:
         reader, writer = await site.connect()
-        size = bodies.MAX_BYTES + 1
+        size = budgets.MAX_BODY_BYTES + 1
         writer.write(self.HEAD + b"Content-Length: %d\r\n\r\n" % size)
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 413 ")
         writer.write(b" " * size + self.whole("Connection: close"))

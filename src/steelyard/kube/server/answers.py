@@ -1,17 +1,23 @@
-"""Answers: from a Reply, a document or an error to status, headers and bytes."""
+"""Answers: from a Reply, a document or an error to status, headers and bytes.
+
+The stored JSON goes out as it is. Another form takes long for a long answer, and is then made beside the event loop:
+YAML by a worker, protobuf and indented JSON in the lane, item by item.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import zlib
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
 
 from steelyard.kube import errors
-from steelyard.kube.server import negotiation
+from steelyard.kube.server import budgets, lane, negotiation, workers
 from steelyard.kube.server.call import Reply
 from steelyard.kube.server.negotiation import Format
+from steelyard.kube.server.shares import Flow
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -24,6 +30,7 @@ CONTENT_TYPES: Final[dict[Format, bytes]] = {
 }
 _NO_CACHE: Final = b"no-cache, private"
 _MAX_WARNING: Final = 2048
+_ITEMS: Final = b',"items":['
 
 
 class Answer(NamedTuple):
@@ -45,13 +52,36 @@ class Answer(NamedTuple):
         return head if self.content_type else head[1:]
 
 
-def of_reply(reply: Reply, format_: Format, *, pretty: bool = False) -> Answer:
-    if format_ == "json" and not pretty:
-        body = reply.raw if reply.raw is not None else orjson.dumps(reply.body)
+def of_reply(reply: Reply) -> Answer:
+    """As JSON, the way it is stored."""
+    body = reply.raw if reply.raw is not None else orjson.dumps(reply.body)
+    return Answer(reply.code, body, headers=_warnings(reply.warnings) if reply.warnings else ())
+
+
+async def in_form(reply: Reply, format_: Format, flow: Flow | None, *, pretty: bool) -> Answer:
+    """In another form, or indented. Raises NotAcceptable for what has no such form."""
+    raw = reply.raw if reply.raw is not None else orjson.dumps(reply.body)
+    if len(raw) <= budgets.LIGHT_BYTES:
+        body = encode(orjson.loads(raw), format_, pretty=pretty)
+    elif format_ == "yaml":
+        body = await workers.SHARED.write_yaml(raw, flow)
     else:
-        value = orjson.loads(reply.raw) if reply.raw is not None else reply.body
-        body = encode(value, format_, pretty=pretty)
+        body = await lane.SHARED.run(flow, _in_pieces, raw, reply.items, format_)
     return Answer(reply.code, body, CONTENT_TYPES[format_], _warnings(reply.warnings) if reply.warnings else ())
+
+
+def _in_pieces(raw: bytes, items: Sequence[bytes], format_: Format) -> bytes:
+    """No step of it takes long: each holds Python's lock."""
+    if not items:
+        return encode(orjson.loads(raw), format_, pretty=True)
+    around = orjson.loads(raw[: raw.index(_ITEMS)] + b"}")
+    if format_ == "protobuf":
+        around["items"] = map(orjson.loads, items)
+        return encode(around, format_)
+    indented = (orjson.dumps(orjson.loads(item), option=orjson.OPT_INDENT_2) for item in items)
+    listed = b",\n    ".join([item.replace(b"\n", b"\n    ") for item in indented])
+    head = orjson.dumps(around, option=orjson.OPT_INDENT_2).removesuffix(b"\n}")
+    return b'%b,\n  "items": [\n    %b\n  ]\n}\n' % (head, listed)
 
 
 def of_error(error: Exception, accept: str = "") -> Answer:
@@ -74,6 +104,9 @@ def of_error(error: Exception, accept: str = "") -> Answer:
     if isinstance(error, errors.ApiError) and error.warnings:
         headers += _warnings(error.warnings)
     format_ = negotiation.of_errors(accept)
+    if format_ != "json" and len(orjson.dumps(status)) > budgets.LIGHT_BYTES:
+        # Whoever made a mistake a thousand times is told so at once, not in every form.
+        format_ = "json"
     return Answer(int(status["code"]), encode(status, format_), CONTENT_TYPES[format_], tuple(headers))
 
 

@@ -1,13 +1,14 @@
 """One API server: from a request to a `Call`, and from the `Reply` back to bytes.
 
-Every request passes the same stations: who calls (authn), what is asked (routing), may they (authz), the body, the
-API, the answer in a form the client accepts. Whatever goes wrong on the way is answered with a Status object; an
-error that is no ApiError is logged with its traceback and answered as a 500 that does not show it.
+Every request passes the same stations: who calls (authn), what is asked (routing), may they (authz), the body, a seat
+(shares), the API, the answer in a form the client accepts. Whatever goes wrong on the way is answered with a Status
+object; an error that is no ApiError is logged with its traceback and answered as a 500 that does not show it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
 import time
@@ -19,7 +20,18 @@ import orjson
 
 from steelyard.kube import errors
 from steelyard.kube.builtin import tables
-from steelyard.kube.server import answers, audit, authn, authz, bodies, documents, negotiation, operations, routing
+from steelyard.kube.server import (
+    answers,
+    audit,
+    authn,
+    authz,
+    bodies,
+    budgets,
+    documents,
+    negotiation,
+    operations,
+    routing,
+)
 from steelyard.kube.server.access import impersonation
 from steelyard.kube.server.answers import Answer
 from steelyard.kube.server.audit import AuditLog
@@ -29,16 +41,17 @@ from steelyard.kube.server.call import Call, Payload, Reply, User
 from steelyard.kube.server.documents import Document
 from steelyard.kube.server.endpoints import Endpoints
 from steelyard.kube.server.exchange import Disconnected, Exchange
-from steelyard.kube.server.limits import InFlight
 from steelyard.kube.server.metrics import Labels, RequestMetrics
 from steelyard.kube.server.negotiation import Accepted
 from steelyard.kube.server.operations import Operation, Operations
 from steelyard.kube.server.routing import Route
+from steelyard.kube.server.shares import Flow, Seats, Share
 
 logger = logging.getLogger(__name__)
 
 _BODY_VERBS: Final = frozenset(("create", "update", "patch", "delete", "deletecollection"))
 _MAY_BE_EMPTY: Final = frozenset(("delete", "deletecollection"))
+_READING_VERBS: Final = frozenset(("get", "list"))
 _MANAGED_VERBS: Final = frozenset(("create", "update", "patch"))
 _LINES_AT_ONCE: Final = 100
 _OPENAPI: Final = "/openapi/"
@@ -78,7 +91,7 @@ class Application:
         endpoints: Endpoints,
         metrics: RequestMetrics,
         offered: Operations,
-        in_flight: InFlight,
+        share: Share,
         audit: AuditLog | None,
     ) -> None:
         self._backend = backend
@@ -87,24 +100,26 @@ class Application:
         self._endpoints = endpoints
         self._metrics = metrics
         self._operations = offered
-        self._in_flight = in_flight
+        self._share = share
+        self._reading, self._writing = share.shares.reading, share.shares.writing
+        self._watching = share.shares.watching
         self._audit = audit
 
     async def __call__(self, exchange: Exchange) -> None:
         request = Request(exchange)
         started = time.perf_counter()
         labels: Labels = (request.method, "", "", "")
-        is_counted = False
+        flow: Flow | None = None
+        seats: Seats | None = None
+        """Where it has a seat."""
         failure = ""
         try:
             user = self._authenticate(request)
             request.acting = user
+            exchange.flow = flow = self._share.flow(request.authenticated or user)
             options = routing.query(request.query_string)
             route = routing.route(request.method, request.path, options)
             request.route = route
-            if route is None or route.verb != "watch":
-                self._in_flight.enter(request.method, user)
-                is_counted = True
             operation = self._operations.get(request.path) if route is None else None
             if operation is not None:
                 answer = await request.perform(operation, user, options)
@@ -112,6 +127,9 @@ class Application:
                     self._log(request, 200)
                     return
             elif route is None:
+                if not flow.enters(self._reading):
+                    await flow.wait(self._reading)
+                seats = self._reading
                 answer = await self._path(request, user, options)
             else:
                 call = Call(
@@ -125,24 +143,33 @@ class Application:
                     route.subresource,
                     options,
                     regular=route.regular,
+                    flow=flow,
                 )
                 request.call = call
                 self._backend.authorize(call)
                 request.decision = "allow"
                 self._backend.check(call)
+                labels = (route.verb.upper(), *_resource(call))
                 accepted = _accepted(request.header(b"accept"), call)
                 call.representation, call.meta_version = accepted.representation, accepted.meta_version
                 if route.verb == "watch":
-                    stream = await self._backend.watch(call)
-                    await _stream(request, stream)
-                    self._metrics.count(("WATCH", *_resource(call)), 200)
-                    self._log(request, 200)
+                    await self._watch(request, call, flow, labels)
                     return
                 if route.verb in _BODY_VERBS:
                     await _read_body(request, call, options)
+                wanted = self._reading if route.verb in _READING_VERBS else self._writing
+                if not flow.enters(wanted):
+                    await flow.wait(wanted)
+                seats = wanted
+                payload = call.payload
+                if payload is not None and len(payload.data) > budgets.LIGHT_YAML_BYTES:
+                    await bodies.prepare(call, payload)
                 reply = await self._backend.call(call)
-                labels = (route.verb.upper(), *_resource(call))
-                answer = answers.of_reply(reply, accepted.format, pretty=accepted.pretty or request.is_pretty(options))
+                pretty = accepted.pretty or request.is_pretty(options)
+                if accepted.format == "json" and not pretty:
+                    answer = answers.of_reply(reply)
+                else:
+                    answer = await answers.in_form(reply, accepted.format, flow, pretty=pretty)
         except Disconnected:
             return
         except Exception as error:
@@ -150,14 +177,35 @@ class Application:
                 logger.exception("request failed", extra={"method": request.method, "path": request.path})
             if isinstance(error, errors.Forbidden) and not request.decision:
                 request.decision = "forbid"
+                labels = self._labels(request)
             failure = error.reason if isinstance(error, errors.ApiError) else "InternalError"
             answer = answers.of_error(error, request.header(b"accept"))
         finally:
-            if is_counted:
-                self._in_flight.leave(request.method)
+            if seats is not None and flow is not None:
+                flow.leave(seats)
         await request.answer(answer)
         self._log(request, answer.code, failure)
         self._metrics.record(labels, answer.code, time.perf_counter() - started)
+
+    async def _watch(self, request: Request, call: Call, flow: Flow, labels: Labels) -> None:
+        if not flow.enters(self._watching):
+            await flow.wait(self._watching)
+        try:
+            stream = await self._backend.watch(call)
+        finally:
+            flow.leave(self._watching)
+        await _stream(request, stream)
+        self._metrics.count(labels, 200)
+        self._log(request, 200)
+
+    def _labels(self, request: Request) -> Labels:
+        """Of a request that was refused before anybody asked whether there is what it names."""
+        call = request.call
+        if call is not None:
+            with contextlib.suppress(errors.ApiError):
+                self._backend.check(call)
+                return (call.verb.upper(), *_resource(call))
+        return request.method, "", "", ""
 
     def _log(self, request: Request, code: int, failure: str = "") -> None:
         if self._audit is not None:
@@ -262,8 +310,8 @@ class Request:
     async def body(self) -> bytes:
         """Raises TooLarge as soon as that is known; what the client still sends is then read and dropped."""
         length = self.header(b"content-length")
-        if length.isdigit() and int(length) > bodies.MAX_BYTES:
-            raise bodies.too_large()
+        if length.isdigit() and int(length) > budgets.MAX_BODY_BYTES:
+            raise budgets.too_large()
         return await self.exchange.body()
 
     async def perform(self, operation: Operation, user: User, options: dict[str, str]) -> Answer | None:
@@ -299,10 +347,10 @@ class Request:
 
 def _joined(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     """A header given several times means the same as one that lists all values."""
-    joined: dict[bytes, bytes] = {}
+    given: dict[bytes, list[bytes]] = {}
     for name, value in headers:
-        joined[name] = b"%b, %b" % (joined[name], value) if name in joined else value
-    return joined
+        given.setdefault(name, []).append(value)
+    return {name: b", ".join(values) for name, values in given.items()}
 
 
 async def _read_body(request: Request, call: Call, options: dict[str, str]) -> None:

@@ -3,23 +3,24 @@
 A verb that wants the body asks for it here when it is due: what upstream looks at before (the resource, the content
 type, the options, for a patch the object) is then settled, and the answer to a broken body names what was expected.
 A caller in the same process has put a value into `call.body` itself, which is then taken as it is.
+
+What takes long to read is read ahead (`prepare`), beside the event loop: a long JSON text in the lane, long YAML and
+protobuf by a worker. The verb then finds the value, or what was wrong with it, when it asks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 import orjson
 
 from steelyard.kube import errors
-from steelyard.kube.server import syntax, typechecks
+from steelyard.kube.server import budgets, lane, syntax, typechecks, workers
 from steelyard.kube.server.call import Call, PatchType, Payload
+from steelyard.kube.server.syntax import Unreadable
 
-MAX_BYTES: Final = 3 * 1024 * 1024
-MAX_DEPTH: Final = 128
-"""Objects and lists inside one another: more than any kind has, and far from where Python or the encoder give up."""
 _ENCODER_DEPTH: Final = 254
 _PATCH_TYPES: Final[dict[str, PatchType]] = {
     "application/json-patch+json": "json",
@@ -35,10 +36,61 @@ _FORMS: Final[dict[str, Form]] = {
 }
 _PARAMETERS: Final = re.compile(r'(\s*;\s*[^\s;="]+=([^\s;="]+|"[^"]*"))*\s*;?\s*', re.ASCII)
 _SUMMARY_BYTES: Final = 30
+_DELETING: Final = frozenset(("delete", "deletecollection"))
+_INSTRUCTIONS: Final = frozenset(("scale", "token"))
+_QUESTIONS: Final = frozenset(("authentication.k8s.io", "authorization.k8s.io"))
 
 
-class Unreadable(Exception):
-    """A body that is no JSON or YAML; the text says why, in upstream's words."""
+async def prepare(call: Call, payload: Payload) -> None:
+    """Reads ahead what takes long; a body that nobody would read as it is named is left alone."""
+    try:
+        form = _form_ahead(call, payload)
+        if form == "yaml":
+            await _prepare_yaml(call, payload)
+        elif len(payload.data) > budgets.LIGHT_BYTES:
+            data = payload.data
+            if form == "protobuf":
+                data = await workers.SHARED.read_protobuf(data, call.flow)
+            _weigh(call, data)
+            payload.ahead = (await _staged(call, _json, data),)
+    except errors.UnsupportedMediaType:
+        pass
+    except (Unreadable, errors.ApiError) as error:
+        payload.problem = error
+
+
+def _form_ahead(call: Call, payload: Payload) -> Form:
+    if call.verb != "patch":
+        return _form(payload.content_type)
+    return "yaml" if _PATCH_TYPES.get(payload.content_type.partition(";")[0]) == "apply" else "json"
+
+
+async def _prepare_yaml(call: Call, payload: Payload) -> None:
+    data = payload.data
+    if len(data) <= budgets.LIGHT_YAML_BYTES:
+        return
+    found: tuple[Any, bool] | None = None
+    if _is_json(data):
+        _weigh(call, data)
+        found = await _staged(call, _plain_json, data)
+    if found is None or found[1]:
+        text, payload.repeated = await workers.SHARED.read_yaml(data, call.flow)
+        if found is None:
+            _weigh(call, text)
+            found = await _staged(call, _json, text), False
+    payload.ahead = (found[0],)
+
+
+def _weigh(call: Call, text: bytes) -> None:
+    """Raises TooLarge for a question or an instruction of the size of an object."""
+    call.is_light = budgets.is_light(text)
+    is_object = call.verb not in _DELETING and call.subresource not in _INSTRUCTIONS and call.group not in _QUESTIONS
+    if not call.is_light and not is_object:
+        raise budgets.too_many_values(budgets.LIGHT_VALUES)
+
+
+async def _staged(call: Call, read: Callable[[bytes], Any], data: bytes) -> Any:
+    return read(data) if call.is_light else await lane.SHARED.run(call.flow, read, data)
 
 
 def read_object(call: Call, kind: str) -> None:
@@ -123,14 +175,6 @@ def read_applied(call: Call) -> None:
         )
 
 
-def too_large() -> errors.TooLarge:
-    return errors.TooLarge(f"Request entity too large: limit is {MAX_BYTES}")
-
-
-def too_deep() -> errors.BadRequest:
-    return errors.BadRequest(f"the body of the request is nested too deeply: limit is {MAX_DEPTH} levels")
-
-
 def _form(content_type: str) -> Form:
     form = _FORMS.get(content_type or "application/json")
     if form is not None:
@@ -143,6 +187,10 @@ def _form(content_type: str) -> Form:
 
 
 def _value(payload: Payload) -> Any:
+    if payload.problem is not None:
+        raise payload.problem
+    if payload.ahead:
+        return payload.ahead[0]
     match payload.form:
         case "yaml":
             return _yaml(payload)
@@ -153,41 +201,51 @@ def _value(payload: Payload) -> Any:
 
 
 def _json(data: bytes) -> Any:
+    budgets.check_values(data)
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         try:
-            depth = syntax.depth(data)
+            syntax.check(data)
+            return syntax.lenient(data)
+        except syntax.TooDeep:
+            raise budgets.too_deep() from None
         except syntax.SyntaxProblem as problem:
             raise Unreadable(str(problem)) from None
-        if depth > MAX_DEPTH:
-            raise too_deep() from None
-        return syntax.lenient(data)
     _check_depth(data, value)
     return value
 
 
+def _is_json(data: bytes) -> bool:
+    """Go clients label JSON as YAML."""
+    return data[:1] == b"{"
+
+
 def _yaml(payload: Payload) -> Any:
     data = payload.data
-    if data[:1] == b"{":
-        # Go clients label JSON as YAML, and orjson is a hundred times faster.
-        try:
-            value = orjson.loads(data)
-        except orjson.JSONDecodeError:
-            pass
-        else:
-            _check_depth(data, value)
-            if may_repeat(data, orjson.dumps(value)):
-                payload.repeated = _load_yaml(data)[1]
-            return value
+    found = _plain_json(data) if _is_json(data) else None
+    if found is not None and not found[1]:
+        return found[0]
     value, payload.repeated = _load_yaml(data)
-    return value
+    return found[0] if found is not None else value
+
+
+def _plain_json(data: bytes) -> tuple[Any, bool] | None:
+    """The value of a YAML text that is JSON, which is read a hundred times faster, and whether it might give a key
+    twice; None if it is no JSON."""
+    budgets.check_values(data)
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    _check_depth(data, value)
+    return value, may_repeat(data, orjson.dumps(value))
 
 
 def _load_yaml(data: bytes) -> tuple[Any, tuple[str, ...]]:
     from steelyard.kube.server import yamlbodies
 
-    return yamlbodies.load(data, MAX_DEPTH)
+    return yamlbodies.load(data)
 
 
 def _protobuf(data: bytes) -> Any:
@@ -196,7 +254,7 @@ def _protobuf(data: bytes) -> Any:
     try:
         value = protobuf.decode(data)
     except RecursionError:
-        raise too_deep() from None
+        raise budgets.too_deep() from None
     _encode_within_depth(value)
     return value
 
@@ -214,7 +272,7 @@ def may_repeat(data: bytes, encoded: bytes) -> bool:
 
 def _check_depth(data: bytes, value: Any) -> None:
     """Most bodies have too few brackets to be deep."""
-    if data.count(b"{") + data.count(b"[") > MAX_DEPTH:
+    if data.count(b"{") + data.count(b"[") > budgets.MAX_DEPTH:
         _encode_within_depth(value)
 
 
@@ -223,26 +281,14 @@ def _encode_within_depth(value: Any) -> None:
 
     Walking through the value in Python would take longer than decoding it.
     """
-    _INNERMOST[0] = value
+    surrounded = value
+    for _ in range(_ENCODER_DEPTH - budgets.MAX_DEPTH):
+        surrounded = [surrounded]
     try:
-        orjson.dumps(_SURROUNDED)
+        orjson.dumps(surrounded)
     except TypeError as error:
         if "ecursion" in str(error):
-            raise too_deep() from None
-    finally:
-        _INNERMOST[0] = None
-
-
-def _surroundings(levels: int) -> tuple[list[Any], list[Any]]:
-    """Lists inside one another: the outermost and the innermost."""
-    innermost: list[Any] = [None]
-    outermost: list[Any] = innermost
-    for _ in range(levels - 1):
-        outermost = [outermost]
-    return outermost, innermost
-
-
-_SURROUNDED, _INNERMOST = _surroundings(_ENCODER_DEPTH - MAX_DEPTH)
+            raise budgets.too_deep() from None
 
 
 def _unsupported(types: Sequence[str]) -> errors.UnsupportedMediaType:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
 from steelyard.kube.store.record import Record
+
+if TYPE_CHECKING:
+    from steelyard.kube.server.shares import Flow
 
 Verb = Literal["", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
 PatchType = Literal["", "merge", "json", "strategic", "apply"]
@@ -44,6 +47,10 @@ class Payload:
     """How it was read."""
     repeated: tuple[str, ...] = ()
     """The keys that a YAML body gives twice: `line 6: key "k" already set in map`."""
+    ahead: tuple[Any, ...] = ()
+    """What it says, if it was read ahead."""
+    problem: Exception | None = None
+    """Or what was wrong with it."""
 
 
 @dataclass(slots=True)
@@ -72,6 +79,10 @@ class Call:
     """Of the Table or PartialObjectMetadata."""
     regular: bool = True
     """Whether built-in resources take the method on such a path; custom ones go by the verb alone."""
+    is_light: bool = True
+    """Whether it is small enough to go through all stages at once; else its pure stages take the `lane`."""
+    flow: Flow | None = None
+    """Whose it is where several wait their turn."""
     is_authorized: bool = field(default=False, init=False)
     """Set by `Api.authorize` alone: the user may do this."""
 
@@ -90,4 +101,6 @@ class Reply:
     record: Record | None = None
     records: Sequence[Record] | None = None
     """The items of a list; its metadata is in `metadata`."""
+    items: Sequence[bytes] = ()
+    """Their JSON, as it is in `raw`: for a form that is made item by item."""
     metadata: Object | None = None

@@ -6,7 +6,6 @@ custom resource has Go types in its metadata alone; the rest is judged by its sc
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, Final, cast
 
@@ -16,7 +15,7 @@ from steelyard.kube import errors, fields
 from steelyard.kube.builtin import tables, types
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
-from steelyard.kube.server import bodies, typechecks
+from steelyard.kube.server import bodies, syntax, typechecks
 from steelyard.kube.server.call import Call, Payload
 
 _SCHEME: Final = "pkg/runtime/scheme.go:110"
@@ -74,7 +73,7 @@ def _as_written(resource: Resource, reason: str, payload: Payload | None, value:
         return typechecks.problem(name, in_order) or reason
     if payload.form != "json" or "unmarshal number " not in reason:
         return reason
-    written = json.loads(payload.data.decode("utf-8", "replace"), parse_float=typechecks.Literal)
+    written = syntax.reread(payload.data, parse_float=typechecks.Literal)
     return typechecks.problem(name, written) or reason
 
 

@@ -319,6 +319,12 @@ def changed(
     return managedfields.keep_times(old, obj) if finish is not None else obj
 
 
+def finish(served: Served, obj: Object, last: Finish | None) -> None:
+    """The last touch, where `new` or `changed` ran beside the event loop and had to leave it out. Raises Invalid."""
+    if last is not None:
+        _refuse(served, obj, last(obj))
+
+
 _NO_METADATA: Final[Object] = {}
 
 

@@ -1,7 +1,8 @@
 """One request over HTTP and its answer, as the application sees them.
 
 The head is always there. A body that came with it is there as well and costs no waiting; a larger one is waited for,
-up to the limit. The answer goes out whole (`respond`) or in pieces (`begin`, `send`, `end`).
+up to the limit, and counts among the bodies that the process holds until it is answered. The answer goes out whole
+(`respond`) or in pieces (`begin`, `send`, `end`); others get a turn between the slices of a long one.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from steelyard.kube.server import bodies
+from steelyard.kube.server import budgets, intake, turns
+from steelyard.kube.server.shares import Flow
 
 if TYPE_CHECKING:
     from steelyard.kube.server.protocol import Connection
@@ -22,6 +24,8 @@ _STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _WORTH_JOINING: Final = 64 * 1024
 """Up to here head and body go out with one write: two would be two TLS records and two system calls."""
+_SLICE: Final = 256 * 1024
+"""Encrypting more at once would keep others waiting."""
 
 
 class Disconnected(Exception):
@@ -30,8 +34,9 @@ class Disconnected(Exception):
 
 class Exchange:
     __slots__ = (
-        "_arrival", "_body", "_chunked", "_connection", "_is_complete", "_overflowed", "expects_continue", "headers",
-        "is_answered", "is_gone", "keep_alive", "method", "path", "query",
+        "_arrival", "_body", "_chunked", "_connection", "_is_given_up", "_overflowed", "_parts", "_pieces",
+        "expects_continue", "flow", "headers", "held", "is_answered", "is_complete", "is_gone", "keep_alive",
+        "method", "path", "query",
     )  # fmt: skip
 
     def __init__(
@@ -48,9 +53,17 @@ class Exchange:
         self.expects_continue = False
         self.is_answered = False
         self.is_gone = False
+        self.flow: Flow | None = None
+        """Whose it is, once that is known."""
         self._body = b""
-        self._is_complete = False
+        self._parts: bytearray | None = None
+        """Of a body that comes in several; added to without being copied each time."""
+        self._pieces = 0
+        self.held = 0
+        """Bytes that count among those of all bodies."""
+        self.is_complete = False
         self._overflowed = False
+        self._is_given_up = False
         self._arrival: asyncio.Future[None] | None = None
         self._chunked = False
 
@@ -59,8 +72,8 @@ class Exchange:
         return self._connection
 
     async def body(self) -> bytes:
-        """All of it. Raises TooLarge as soon as that is known, and Disconnected."""
-        if not self._is_complete and not self._overflowed and not self.is_gone:
+        """All of it. Raises TooLarge as soon as that is known, Overloaded if too much is held, and Disconnected."""
+        if not self.is_complete and not self._is_dropped and not self.is_gone:
             if self.expects_continue:
                 self._connection.write(_CONTINUE)
             self._arrival = asyncio.get_running_loop().create_future()
@@ -68,8 +81,16 @@ class Exchange:
         if self.is_gone:
             raise Disconnected
         if self._overflowed:
-            raise bodies.too_large()
+            raise budgets.too_large()
+        if self._is_given_up:
+            raise turns.too_many()
+        if self._parts is not None:
+            self._body, self._parts = bytes(self._parts), None
         return self._body
+
+    @property
+    def _is_dropped(self) -> bool:
+        return self._overflowed or self._is_given_up
 
     async def respond(self, code: int, headers: Sequence[Header], body: bytes) -> None:
         """The whole answer. A client that has gone is no error."""
@@ -81,8 +102,17 @@ class Exchange:
                 self._connection.write(head + body)
             else:
                 self._connection.write(head)
-                self._connection.write(body)
+                await self._write_slices(body)
             self._finish()
+
+    async def _write_slices(self, body: bytes) -> None:
+        view = memoryview(body)
+        for start in range(0, len(body), _SLICE):
+            if start:
+                await asyncio.sleep(0)
+            if not await self._is_writable():
+                return
+            self._connection.write(view[start : start + _SLICE])
 
     async def begin(self, code: int, headers: Sequence[Header]) -> None:
         """The head of an answer whose body follows with `send`; in chunks, unless a header says how long it is."""
@@ -105,20 +135,53 @@ class Exchange:
 
     def received(self, data: bytes) -> None:
         """Part of the body; what exceeds the limit, or follows an answer, is dropped."""
-        if self.is_answered or self._overflowed:
+        if self.is_answered or self._is_dropped:
             return
-        self._body = self._body + data if self._body else data
-        if len(self._body) > bodies.MAX_BYTES:
-            self._overflowed = True
+        if self._parts is not None:
+            self._parts += data
+        elif self._body:
+            self._parts = bytearray(self._body)
+            self._parts += data
             self._body = b""
-            self._wake()
+        else:
+            self._body = data
+            return
+        self._pieces += 1
+        size = len(self._parts)
+        if size > budgets.MAX_BODY_BYTES:
+            self._overflowed = True
+            self._drop()
+        elif self._pieces > budgets.MAX_PIECES and size < self._pieces * budgets.PIECE_BYTES:
+            # Each piece is work of its own, and nobody sends thousands of such pieces in earnest.
+            self.give_up()
+        elif size > intake.FREE_BYTES and size - self.held >= intake.FREE_BYTES:
+            more = size - self.held
+            self.held = size
+            self._connection.intake.hold(self, more)
+
+    def give_up(self) -> None:
+        """Too much is held, and this has been on its way for too long."""
+        self._is_given_up = True
+        self.keep_alive = False
+        self._drop()
+
+    def _drop(self) -> None:
+        self._body, self._parts = b"", None
+        self._release()
+        self._wake()
+
+    def _release(self) -> None:
+        if self.held:
+            self._connection.intake.release(self, self.held)
+            self.held = 0
 
     def complete(self) -> None:
-        self._is_complete = True
+        self.is_complete = True
         self._wake()
 
     def disconnect(self) -> None:
         self.is_gone = True
+        self._release()
         self._wake()
 
     def _wake(self) -> None:
@@ -139,4 +202,5 @@ class Exchange:
 
     def _finish(self) -> None:
         self.is_answered = True
+        self._release()
         self._connection.finished(self)

@@ -20,6 +20,7 @@ from steelyard.kube.server.access import tokens
 from steelyard.kube.server.admission import reach as reaches
 from steelyard.kube.server.admission.reach import Reach
 from steelyard.kube.server.api import Api
+from steelyard.kube.server.limits import Commons
 from steelyard.kube.server.renewal import Renewals
 from steelyard.kube.store.store import Store
 
@@ -58,11 +59,13 @@ class Hosting:
         reach: Reach = reaches.PUBLIC,
         renewals: Renewals | None = None,
         quota: int = 0,
+        commons: Commons | None = None,
     ) -> None:
         """`reach` is where webhooks of the servers may be, whose administrators are not the platform's.
 
         `renewals` renews the servers' certificates; without, they are renewed by a timer of its own. `quota` is how
-        many bytes the objects of each may have together; 0 is no limit.
+        many bytes the objects of each may have together; 0 is no limit. `commons` is what all servers of the process
+        share, so that none takes more than its part.
         """
         self.advertised_host = "127.0.0.1" if host in _WILDCARDS else host
         self._store = store
@@ -73,6 +76,7 @@ class Hosting:
         self._quota = quota
         self._promised: dict[str, int] = {}
         self._owners: dict[int, str] = {}
+        self._commons = commons or Commons()
         self._reserved: dict[str, socket.socket] = {}
         self._servers: dict[str, _Server] = {}
         self._starting: dict[str, asyncio.Lock] = {}
@@ -188,7 +192,14 @@ class Hosting:
         serving = tls.ServingTls(certificate, client_authority=authority.certificate)
         try:
             listener = await http.listen(
-                api, self._host, port, tls=serving, authenticator=api.access, authorizer=api.access.rbac
+                api,
+                self._host,
+                port,
+                tls=serving,
+                authenticator=api.access,
+                authorizer=api.access.rbac,
+                commons=self._commons,
+                is_platform=False,
             )
         except OSError as error:
             await api.close()

@@ -13,26 +13,24 @@ from collections.abc import Mapping
 from typing import Final
 
 from steelyard.kube.pki import KeyPair
+from steelyard.kube.server import door, tlsfiles
 from steelyard.kube.server import metrics as request_metrics
-from steelyard.kube.server import tlsfiles
 from steelyard.kube.server.access import defaults
 from steelyard.kube.server.application import Application, Backend
 from steelyard.kube.server.audit import AuditLog
 from steelyard.kube.server.authn import Authenticator, TokensAndCertificates
 from steelyard.kube.server.authz import Authorizer
 from steelyard.kube.server.endpoints import Check, Endpoints
-from steelyard.kube.server.limits import InFlight, Limits
+from steelyard.kube.server.limits import Commons
 from steelyard.kube.server.metrics import RequestMetrics
 from steelyard.kube.server.operations import Operations
 from steelyard.kube.server.protocol import Connection, Traffic, read_buffer
+from steelyard.kube.server.shares import Limits, Shares
 from steelyard.kube.server.tls import ServingTls
 
 DEFAULT_VERSION: Final = "v1.34.4"
 CLOSE_DEADLINE: Final = 5.0
 """Seconds that requests in flight get to finish when a listener closes."""
-_BACKLOG: Final = 1024
-_HANDSHAKE_SECONDS: Final = 10.0
-"""For a client to say hello or goodbye; one that is silent holds nothing longer than that."""
 
 
 async def listen(
@@ -48,47 +46,47 @@ async def listen(
     metrics: RequestMetrics | None = None,
     operations: Operations | None = None,
     limits: Limits | None = None,
+    commons: Commons | None = None,
+    is_platform: bool = True,
     audit: AuditLog | None = None,
 ) -> Listener:
     """Serves the API until the listener is closed. Port 0 takes a free one. `audit` gets a line per request.
 
     `version` is what `/version` says; `checks` add to `/healthz`, `/livez` and `/readyz`; `operations` are paths for
-    administrators only. Without `tls` it speaks plain
-    HTTP, which no client certificate can come through.
+    administrators only. Without `tls` it speaks plain HTTP, which no client certificate can come through.
+
+    `commons` is what it shares with other servers of the process; a server of its own has the given `limits` or the
+    usual ones. `is_platform` says that its administrators are those of the process, and never wait.
     """
     metrics = metrics or request_metrics.DEFAULT
     authenticator = authenticator or TokensAndCertificates()
     endpoints = Endpoints(version, checks or {}, metrics)
-    in_flight = InFlight(limits or Limits())
+    commons = commons or Commons(Shares(limits or Limits()))
+    share = commons.shares.share(is_platform=is_platform)
     app = Application(
-        api, authenticator, authorizer or defaults.policy(), endpoints, metrics, operations or {}, in_flight, audit
+        api, authenticator, authorizer or defaults.policy(), endpoints, metrics, operations or {}, share, audit
     )
-    traffic = Traffic()
+    traffic = Traffic(commons.door, commons.intake)
     buffer = read_buffer()
     context = tls.context() if tls is not None else None
-    server = await asyncio.get_running_loop().create_server(
+    entrance = door.Entrance(
+        commons.door,
+        await door.listening_sockets(host, port),
         lambda: Connection(app, traffic, authenticator, buffer),
-        host,
-        port,
-        ssl=context,
-        ssl_handshake_timeout=_HANDSHAKE_SECONDS if tls is not None else None,
-        ssl_shutdown_timeout=_HANDSHAKE_SECONDS if tls is not None else None,
-        backlog=_BACKLOG,
+        context,
     )
-    return Listener(server, traffic, endpoints, context)
+    return Listener(entrance, traffic, endpoints, context)
 
 
 class Listener:
     def __init__(
-        self, server: asyncio.Server, traffic: Traffic, endpoints: Endpoints, context: ssl.SSLContext | None
+        self, entrance: door.Entrance, traffic: Traffic, endpoints: Endpoints, context: ssl.SSLContext | None
     ) -> None:
-        self._server = server
+        self._entrance = entrance
         self._traffic = traffic
         self.endpoints = endpoints
         self._context = context
-        address = server.sockets[0].getsockname()
-        self.host: str = address[0]
-        self.port: int = address[1]
+        self.host, self.port = entrance.address
 
     def present(self, certificate: KeyPair) -> None:
         """Shows this certificate to whoever connects from now on; connections that are open stay as they are."""
@@ -97,7 +95,7 @@ class Listener:
 
     async def close(self, deadline: float = CLOSE_DEADLINE) -> None:
         """Stops accepting, ends watches, lets other requests finish within the deadline, then cuts what is left."""
-        self._server.close()
+        self._entrance.close()
         for connection in list(self._traffic.connections):
             connection.end_stream()
             connection.shutdown()
@@ -108,4 +106,3 @@ class Listener:
                 task.cancel()
         for connection in list(self._traffic.connections):
             connection.abort()
-        await self._server.wait_closed()

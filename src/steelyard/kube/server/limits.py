@@ -1,58 +1,20 @@
-"""How much one server does at once, so that a flood of requests is refused instead of piling up in memory.
+"""What all servers of a process have in common: the seats at work, the room for bodies, the door.
 
-Watches do not count, since they wait most of the time, and `system:masters` always get through, as upstream: who can
-stop a flood must get an answer during it.
+The platform makes one and hands it to every server that it starts, so that one tenant's cluster has its share and no
+more. A server that is given none has one of its own.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass, field
 
-from steelyard.frozen import frozen
-from steelyard.kube import errors
-from steelyard.kube.server.call import SYSTEM_MASTERS, User
-
-RETRY_SECONDS: Final = 1
-_READING_METHODS: Final = frozenset(("GET", "HEAD", "OPTIONS"))
+from steelyard.kube.server.door import Door
+from steelyard.kube.server.intake import Intake
+from steelyard.kube.server.shares import Limits, Shares
 
 
-@frozen
-class Limits:
-    """Requests in flight; 0 is no limit."""
-
-    reading: int = 400
-    writing: int = 200
-
-
-class InFlight:
-    """One server's requests that have been let in and not answered yet."""
-
-    __slots__ = ("_limits", "_reading", "_writing")
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._reading = 0
-        self._writing = 0
-
-    def enter(self, method: str, user: User) -> None:
-        """Raises TooManyRequests. Who is let in must `leave`."""
-        if method in _READING_METHODS:
-            limit = self._limits.reading
-            if limit and self._reading >= limit and SYSTEM_MASTERS not in user.groups:
-                raise _too_many()
-            self._reading += 1
-        else:
-            limit = self._limits.writing
-            if limit and self._writing >= limit and SYSTEM_MASTERS not in user.groups:
-                raise _too_many()
-            self._writing += 1
-
-    def leave(self, method: str) -> None:
-        if method in _READING_METHODS:
-            self._reading -= 1
-        else:
-            self._writing -= 1
-
-
-def _too_many() -> errors.Overloaded:
-    return errors.Overloaded("Too many requests, please try again later.", retry_after=RETRY_SECONDS)
+@dataclass(slots=True)
+class Commons:
+    shares: Shares = field(default_factory=lambda: Shares(Limits()))
+    intake: Intake = field(default_factory=Intake)
+    door: Door = field(default_factory=Door)

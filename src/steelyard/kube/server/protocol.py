@@ -1,11 +1,13 @@
 """One HTTP connection, on httptools' parser: what many small servers in one process need, and no more.
 
 - The client's certificate is turned into a user once per connection, not once per request.
-- No keep-alive timer: controllers and kubectl keep idle connections for hours, and hundreds of listeners with a timer
-  per connection would wake the process for nothing. TCP keep-alive lets the kernel find peers that are gone.
+- No timer of its own: the door looks after all connections of the process, and closes those that are silent or idle for
+  too long. TCP keep-alive lets the kernel find the peers of watches that are gone.
 - No Date header and so no ticking clock; no thread and no timer per listener.
 - Bytes are read into one buffer per listener. Otherwise uvloop asks for 256 KB per TLS read, which the allocator maps
   and unmaps each time: three more system calls for every request.
+- A head is bounded in bytes and fields before anything is made of it.
+- The time that each request is at work on the event loop is counted, and charged to whoever sent it.
 - Requests sent ahead are answered one after the other, and no more are read meanwhile.
 - A request that streams (a watch) is told through `on_end` when the client has gone or the server stops, instead of
   keeping a second task waiting for that.
@@ -20,7 +22,7 @@ import socket
 import ssl
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 from urllib.parse import unquote
@@ -28,22 +30,21 @@ from urllib.parse import unquote
 import httptools
 
 from steelyard.kube import errors
-from steelyard.kube.server import authn, clientcerts
+from steelyard.kube.server import authn, budgets, clientcerts
 from steelyard.kube.server.authn import Authenticator
 from steelyard.kube.server.call import User
+from steelyard.kube.server.door import Door, Patience
 from steelyard.kube.server.exchange import Exchange, Header
+from steelyard.kube.server.intake import Intake
+from steelyard.kube.server.shares import Flow
 
 logger = logging.getLogger(__name__)
 
-Serve = Callable[[Exchange], Awaitable[None]]
+Serve = Callable[[Exchange], Coroutine[Any, Any, None]]
 
 _BUFFER_BYTES: Final = 64 * 1024
 _TCP_KEEPALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
-MAX_HEAD_BYTES: Final = 1024 * 1024
-"""Of the line and headers of a request, as upstream."""
 _PARTING_SECONDS: Final = 0.5
-ARRIVAL_SECONDS: Final = 60.0
-"""From the first byte of a request to its last. Only one that comes in pieces is timed."""
 
 
 def _refusal(status: str) -> bytes:
@@ -54,12 +55,15 @@ def _refusal(status: str) -> bytes:
 
 _BAD_REQUEST: Final = _refusal("400 Bad Request")
 _HEAD_TOO_LARGE: Final = _refusal("431 Request Header Fields Too Large")
+_TARGET_TOO_LONG: Final = _refusal("414 URI Too Long")
 
 
 @dataclass(slots=True)
 class Traffic:
-    """What goes on at one listener."""
+    """What goes on at one listener, and what it shares with others."""
 
+    door: Door
+    intake: Intake
     connections: set[Connection] = field(default_factory=lambda: set[Connection]())
     tasks: set[asyncio.Task[None]] = field(default_factory=lambda: set[asyncio.Task[None]]())
 
@@ -84,7 +88,12 @@ class Connection(asyncio.BufferedProtocol):
         self._is_in_head = False
         self._is_partial = False
         """Part of a request has come, and more is to."""
-        self._deadline: asyncio.TimerHandle | None = None
+        self._refused_with = b""
+        self.intake = traffic.intake
+        self.since = 0
+        self._is_new = True
+        """No request has come yet."""
+        self._flow: Flow | None = None
         self._receiving: Exchange | None = None
         """The one whose body is being read."""
         self._serving: Exchange | None = None
@@ -97,6 +106,9 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._traffic.connections.add(self)
+        door = self._traffic.door
+        door.guests.add(self)
+        self._wait()
         peer: tuple[str, int] | None = transport.get_extra_info("peername")
         self.source = peer[0] if peer else ""
         _keep_alive(transport.get_extra_info("socket"))
@@ -106,8 +118,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._traffic.connections.discard(self)
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self._traffic.door.guests.discard(self)
         for exchange in (self._serving, self._receiving, *self._waiting):
             if exchange is not None:
                 exchange.disconnect()
@@ -131,6 +142,30 @@ class Connection(asyncio.BufferedProtocol):
             self._user, self.is_refused = None, True
         return self._user
 
+    def _wait(self) -> None:
+        """It is the client's turn."""
+        door = self._traffic.door
+        self.since = door.tick
+        door.expect()
+
+    @property
+    def owner(self) -> Flow | None:
+        flow = self._serving.flow if self._serving is not None else self._flow
+        return flow if flow is not None and not flow.is_unbounded else None
+
+    @property
+    def is_at_work(self) -> bool:
+        return self._serving is not None and not self._is_partial and not self.is_congested
+
+    def seconds_left(self, patience: Patience, waited: float) -> float:
+        if self._is_partial and not self._is_in_head:
+            return patience.body - waited
+        if self.is_congested:
+            return patience.body - waited
+        if self._is_partial or self._is_new:
+            return patience.head - waited
+        return patience.idle - waited
+
     def end_stream(self) -> None:
         if self.on_end is not None:
             self.on_end()
@@ -147,11 +182,12 @@ class Connection(asyncio.BufferedProtocol):
         with contextlib.suppress(AttributeError):
             self._transport.abort()
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         self._transport.write(data)
 
     def pause_writing(self) -> None:
         self.is_congested = True
+        self._wait()
 
     def resume_writing(self) -> None:
         self.is_congested = False
@@ -178,10 +214,13 @@ class Connection(asyncio.BufferedProtocol):
             if self._receiving is not None:
                 self._receiving.keep_alive = False
         except httptools.HttpParserError:
-            self._refuse(_BAD_REQUEST)
+            self._refuse(self._refused_with or _BAD_REQUEST)
             return
-        if self._is_partial or self._deadline is not None:
-            self._wait_for_rest(nbytes)
+        if self._is_in_head:
+            self._head_bytes += nbytes
+            if too_much := self._excess():
+                self._refuse(too_much)
+                return
         if self._waiting:
             if self._serving is None:
                 self._start(self._waiting.popleft())
@@ -194,23 +233,19 @@ class Connection(asyncio.BufferedProtocol):
         self._parser = None
         asyncio.get_running_loop().call_later(_PARTING_SECONDS, self._transport.close)
 
-    def _wait_for_rest(self, nbytes: int) -> None:
-        """A head may not grow without end, and nobody may take forever to send a request."""
-        if self._is_in_head:
-            self._head_bytes += nbytes
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self._refuse(_HEAD_TOO_LARGE)
-                return
-        if not self._is_partial:
-            assert self._deadline is not None
-            self._deadline.cancel()
-            self._deadline = None
-        elif self._deadline is None:
-            self._deadline = asyncio.get_running_loop().call_later(ARRIVAL_SECONDS, self.abort)
+    def _excess(self) -> bytes:
+        """What to answer to a head that is too large, complete or not."""
+        if len(self._url) > budgets.MAX_TARGET_BYTES:
+            return _TARGET_TOO_LONG
+        if self._head_bytes > budgets.MAX_HEAD_BYTES or len(self._headers) > budgets.MAX_HEADER_FIELDS:
+            return _HEAD_TOO_LARGE
+        return b""
 
     def on_message_begin(self) -> None:
         self._is_partial = self._is_in_head = True
+        self._is_new = False
         self._head_bytes = 0
+        self._wait()
         self._url = b""
         self._headers = []
         self._expects_continue = False
@@ -227,6 +262,9 @@ class Connection(asyncio.BufferedProtocol):
     def on_headers_complete(self) -> None:
         parser = self._parser
         self._is_in_head = False
+        if too_much := self._excess():
+            self._refused_with = too_much
+            raise ValueError("the head is too large")
         path, query = _split(self._url)
         exchange = Exchange(
             self,
@@ -256,7 +294,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _answer(self, exchange: Exchange) -> None:
         task = cast("asyncio.Task[None]", asyncio.current_task())
         try:
-            await self._serve(exchange)
+            await _Metered(self._serve(exchange), exchange)
         except Exception:
             # The application answers its own errors; what gets here ends one connection, not the server.
             logger.exception("request failed", extra={"method": exchange.method, "path": exchange.path})
@@ -268,12 +306,44 @@ class Connection(asyncio.BufferedProtocol):
     def finished(self, exchange: Exchange) -> None:
         """The exchange has been answered; the next one's turn."""
         self._serving = None
+        self._flow = exchange.flow
+        self._wait()
         if not exchange.keep_alive:
             self._transport.close()
         elif self._waiting:
             self._start(self._waiting.popleft())
             if not self._waiting:
                 self._transport.resume_reading()
+
+
+class _Metered:
+    """Awaits a coroutine and charges each of its steps to the flow of its exchange."""
+
+    __slots__ = ("_coroutine", "_exchange")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, None], exchange: Exchange) -> None:
+        self._coroutine = coroutine
+        self._exchange = exchange
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        coroutine, exchange, clock = self._coroutine, self._exchange, time.perf_counter
+        step: Callable[[Any], Any] = coroutine.send
+        given: Any = None
+        while True:
+            started = clock()
+            try:
+                yielded = step(given)
+            except StopIteration:
+                return
+            finally:
+                ended = clock()
+                if exchange.flow is not None:
+                    exchange.flow.charge(ended - started, ended)
+            step, given = coroutine.send, None
+            try:
+                given = yield yielded
+            except BaseException as error:
+                step, given = coroutine.throw, error
 
 
 def _split(url: bytes) -> tuple[str, bytes]:

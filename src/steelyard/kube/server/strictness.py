@@ -8,7 +8,6 @@ for custom resources. Inside of fields that read themselves (quantities, embedde
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, cast
 
@@ -17,7 +16,7 @@ import orjson
 from steelyard.kube import fields
 from steelyard.kube.builtin import types
 from steelyard.kube.objects import Object
-from steelyard.kube.server import bodies
+from steelyard.kube.server import bodies, syntax
 from steelyard.kube.server.call import Payload
 
 _MAX: Final = 100
@@ -81,7 +80,7 @@ def warnings(complaints: Iterable[str]) -> tuple[str, ...]:
 
 
 def pairs(data: bytes) -> Any:
-    return json.loads(data.decode("utf-8", "surrogateescape"), object_pairs_hook=Pairs, strict=False)
+    return syntax.reread(data, pairs=Pairs)
 
 
 def _listed(complaints: Iterator[str]) -> list[str]:

@@ -2,45 +2,94 @@
 
 Only texts that the fast decoder has refused come here: most are broken, and their senders search for these words. Some
 are not: Go reads texts that are no valid UTF-8, or hold half of a surrogate pair, and puts U+FFFD in their place.
+
+Each value takes one or two matches of a regular expression, and a text is looked at in pieces, so that the scanner can
+run in a thread beside the event loop. How many values there may be is the caller's business.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Callable
 from typing import Any, Final, cast
 
+from steelyard.kube.server import budgets
+
 _END: Final = "unexpected end of JSON input"
-_SPACE: Final = b" \t\r\n"
+_SPACE: Final = re.compile(rb"[ \t\r\n]*")
 _LITERALS: Final = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 _DIGITS: Final = b"0123456789"
 _HEX: Final = b"0123456789abcdefABCDEF"
 _ESCAPES: Final = b'bfnrt\\/"'
+_NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?")
+_CONTENT: Final = re.compile(rb'(?:[^"\\\x00-\x1f]++|\\(?:[bfnrt\\/"]|u[0-9a-fA-F]{4}))*+')
+_PIECE: Final = 128 * 1024
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_OBJECT, _ARRAY = ord("{"), ord("[")
+_OBJECT, _ARRAY, _QUOTE, _BACKSLASH, _COMMA = b'{["\\,'
+_CLOSING: Final = {_OBJECT: ord("}"), _ARRAY: ord("]")}
+_EXACT_DIGITS: Final = 18
+
+
+class Unreadable(Exception):
+    """A body that is no JSON or YAML; the text says why, in upstream's words."""
 
 
 class SyntaxProblem(Exception):
     """Its text is Go's."""
 
 
+class TooDeep(SyntaxProblem):
+    """More levels than a body may have."""
+
+
 def problem(data: bytes) -> str:
     """Empty for JSON."""
     try:
-        depth(data)
+        check(data)
     except SyntaxProblem as error:
         return str(error)
     return ""
 
 
-def depth(data: bytes) -> int:
-    """How deeply the objects and lists of a JSON text are nested. Raises SyntaxProblem for what is no JSON."""
-    return _Scanner(data).run()
+def check(data: bytes) -> None:
+    """Raises SyntaxProblem for what is no JSON."""
+    _Scanner(data).run()
 
 
 def lenient(data: bytes) -> Any:
-    """The value of a text that `depth` has found to be JSON."""
-    return _replaced(json.loads(data.decode("utf-8", "surrogateescape"), strict=False))
+    """The value of a text that `check` has found to be JSON. Raises SyntaxProblem for a number beyond all bounds."""
+    return _replaced(reread(data))
+
+
+def reread(
+    data: bytes,
+    *,
+    pairs: Callable[[list[tuple[str, Any]]], Any] | None = None,
+    parse_float: Callable[[str], Any] | None = None,
+) -> Any:
+    """The value of a JSON text by the decoder that can be told what to make of its parts."""
+    text = data.decode("utf-8", "surrogateescape")
+    return json.loads(
+        text, strict=False, parse_int=_integer, parse_float=parse_float or _float, object_pairs_hook=pairs
+    )
+
+
+def _integer(text: str) -> int | float:
+    """As the fast decoder has it: what does not fit 64 bits is a float."""
+    if len(text) <= _EXACT_DIGITS:
+        return int(text)
+    number = _float(text)
+    exact = int(text) if abs(number) < 2e19 else 0
+    return exact if -(2**63) <= exact < 2**64 and exact else number
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise SyntaxProblem(f"json: cannot unmarshal number {text} into Go value of type float64")
+    return number
 
 
 def _replaced(value: Any) -> Any:
@@ -60,16 +109,17 @@ class _Scanner:
         self._data = data
         self._at = 0
 
-    def run(self) -> int:
+    def run(self) -> None:
         open_: list[int] = []
-        deepest = 0
         while True:
             byte = self._next("looking for beginning of value")
-            if byte in (_OBJECT, _ARRAY):
+            closing = _CLOSING.get(byte)
+            if closing is not None:
                 open_.append(byte)
-                deepest = max(deepest, len(open_))
+                if len(open_) > budgets.MAX_DEPTH:
+                    raise TooDeep("exceeded max depth")
                 self._at += 1
-                if self._skip_space() != (ord("}") if byte == _OBJECT else ord("]")):
+                if self._skip_space() != closing:
                     if byte == _OBJECT:
                         self._key()
                     continue
@@ -78,7 +128,7 @@ class _Scanner:
             else:
                 self._scalar(byte)
             if not self._continues(open_):
-                return deepest
+                return
 
     def _continues(self, open_: list[int]) -> bool:
         """Goes past what follows a value; whether another value is due."""
@@ -88,9 +138,8 @@ class _Scanner:
             else:
                 byte = self._next("after array element", b",]")
             self._at += 1
-            if byte == ord(","):
+            if byte == _COMMA:
                 if open_[-1] == _OBJECT:
-                    self._skip_space()
                     self._key()
                 return True
             open_.pop()
@@ -105,20 +154,31 @@ class _Scanner:
         self._at += 1
 
     def _scalar(self, byte: int) -> None:
-        if byte == ord('"'):
+        if byte == _QUOTE:
             self._string()
         elif byte in _LITERALS:
             literal = _LITERALS[byte]
-            for expected in literal[1:]:
-                self._at += 1
-                self._expect(bytes([expected]), f"in literal {literal.decode()} (expecting {_shown(expected)})")
-            self._at += 1
+            if not self._data.startswith(literal, self._at):
+                for expected in literal[1:]:
+                    self._at += 1
+                    self._expect(bytes([expected]), f"in literal {literal.decode()} (expecting {_shown(expected)})")
+            self._at += len(literal)
         elif byte == ord("-") or byte in _DIGITS:
             self._number(byte)
         else:
             raise self._problem("looking for beginning of value")
 
     def _number(self, byte: int) -> None:
+        found = _NUMBER.match(self._data, self._at)
+        if found is not None:
+            self._at = found.end()
+            if self._peek() not in b".eE":
+                return
+            self._at = found.start()
+        self._number_with_problem(byte)
+
+    def _number_with_problem(self, byte: int) -> None:
+        """Byte by byte, to find where it breaks off; what merely follows it is none of its business."""
         if byte == ord("-"):
             self._at += 1
             byte = self._expect(_DIGITS, "in numeric literal")
@@ -142,17 +202,25 @@ class _Scanner:
 
     def _string(self) -> None:
         self._at += 1
-        while (byte := self._expect(None, "")) != ord('"'):
-            if byte < 0x20:
+        while True:
+            found = cast("re.Match[bytes]", _CONTENT.match(self._data, self._at, self._at + _PIECE))
+            self._at = found.end()
+            byte = self._expect(None, "")
+            if byte == _QUOTE:
+                self._at += 1
+                return
+            if byte == _BACKSLASH:
+                self._escape()
+            elif byte < 0x20:
                 raise self._problem("in string literal")
-            self._at += 1
-            if byte != ord("\\"):
-                continue
-            if self._expect(_ESCAPES + b"u", "in string escape code") == ord("u"):
-                for _ in range(4):
-                    self._at += 1
-                    self._expect(_HEX, "in \\u hexadecimal character escape")
-            self._at += 1
+
+    def _escape(self) -> None:
+        """One that is wrong, or cut by the end of a piece."""
+        self._at += 1
+        if self._expect(_ESCAPES + b"u", "in string escape code") == ord("u"):
+            for _ in range(4):
+                self._at += 1
+                self._expect(_HEX, "in \\u hexadecimal character escape")
         self._at += 1
 
     def _peek(self) -> int:
@@ -173,9 +241,10 @@ class _Scanner:
 
     def _skip_space(self) -> int:
         """The byte after any space, -1 at the end."""
-        while self._at < len(self._data) and self._data[self._at] in _SPACE:
-            self._at += 1
-        return self._data[self._at] if self._at < len(self._data) else -1
+        data = self._data
+        if self._at < len(data) and data[self._at] <= 0x20:
+            self._at = cast("re.Match[bytes]", _SPACE.match(data, self._at)).end()
+        return data[self._at] if self._at < len(data) else -1
 
     def _problem(self, where: str) -> SyntaxProblem:
         return SyntaxProblem(f"invalid character {_shown(self._data[self._at])} {where}")

@@ -3,7 +3,8 @@
 Every write is decided on the object's newest state (`store.head`) and queued in the same step of the event loop, so a
 conflict is always one between clients and never one with a write that is still on its way to the disk. Where webhooks
 are asked in between, the write expects the state that it was decided on, and is decided anew if there is another
-(`retried`). What changes nothing writes nothing.
+(`retried`). So it is with large objects, whose pure stages are gone through beside the event loop (`lane`). What
+changes nothing writes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Final, cast
 from steelyard.kube import errors, fields, objects, uids
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.server import bodies, deleting, drafts, keys, reading, strictness
+from steelyard.kube.server import bodies, budgets, deleting, drafts, keys, lane, reading, strictness
 from steelyard.kube.server import metadata as naming
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server.addresses import Services
@@ -36,6 +37,8 @@ _ATTEMPTS: Final = 8
 _OTHER_NAMESPACE: Final = "the namespace of the provided object does not match the namespace sent on the request"
 _OVERTAKEN: Final = 32
 """How often a write is decided anew before its client is told of the conflict."""
+_FEW_COPIES: Final = 200
+"""Bytes of a JSON patch that holds one copy or two at most."""
 MODIFIED: Final = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -54,7 +57,11 @@ async def create(core: Core, served: Served, call: Call) -> Reply:
     bodies.read_object(call, served.resource.kind)
 
     async def attempt() -> Reply:
-        draft = drafts.decode(served, call.body, wanted, call.payload)
+        draft = (
+            drafts.decode(served, call.body, wanted, call.payload)
+            if call.is_light
+            else await lane.SHARED.run(call.flow, drafts.decode, served, call.body, wanted, call.payload)
+        )
         with drafts.warned(draft):
             return await insert(core, served, call, draft, wanted)
 
@@ -73,7 +80,10 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
         _stamp(core, served, call, draft.obj, None)
     admission = passage.of_write(core, served, call, wanted, "CREATE")
     if admission is not None:
-        drafts.prepare_new(served, draft, wanted, core.timestamp())
+        if call.is_light:
+            drafts.prepare_new(served, draft, wanted, core.timestamp())
+        else:
+            await lane.SHARED.run(call.flow, drafts.prepare_new, served, draft, wanted, core.timestamp())
         await admission.mutate(draft)
         metadata = draft.obj["metadata"]
         _settle_namespace(served, metadata, call.namespace)
@@ -88,7 +98,12 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     key = core.key(resource, call.namespace, str(metadata.get("name") or ""))
     finish = _finish(core, served)
     stamp = str(metadata.get("resourceVersion") or "")
-    obj = drafts.new(served, draft, wanted, core.timestamp(), finish)
+    if call.is_light:
+        obj = drafts.new(served, draft, wanted, core.timestamp(), finish)
+    else:
+        obj = await lane.SHARED.run(call.flow, drafts.new, served, draft, wanted, core.timestamp())
+        budgets.check_object(obj)
+        drafts.finish(served, obj, finish)
     if served.strategy.involves_caller:
         served.strategy.involve(obj, None, call, core)
     if admission is not None:
@@ -105,7 +120,7 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
             obj = {**obj, "metadata": {**obj["metadata"], "resourceVersion": stamp}}
         return _reply(core, served, obj, call, draft, 201)
     state = await stored(core, served, obj)
-    if admission is not None or served.conversion is not None:
+    if admission is not None or served.conversion is not None or not call.is_light:
         _check_namespace(core, served, metadata)
         _check_claims(finish, obj)
     record = await durable(core.put(key, state, expect=0, charged=True))
@@ -123,7 +138,11 @@ async def update(core: Core, served: Served, call: Call) -> Reply:
     bodies.read_object(call, served.resource.kind)
 
     async def attempt() -> Reply:
-        draft = drafts.decode(served, call.body, wanted, call.payload)
+        draft = (
+            drafts.decode(served, call.body, wanted, call.payload)
+            if call.is_light
+            else await lane.SHARED.run(call.flow, drafts.decode, served, call.body, wanted, call.payload)
+        )
         with drafts.warned(draft):
             check_identity(served, draft.obj, call)
             record = core.store.head(core.key(served.resource, call.namespace, call.name))
@@ -154,7 +173,12 @@ async def patch(core: Core, served: Served, call: Call) -> Reply:
         if call.patch_type == "apply":
             return await _apply(core, served, call, wanted)
         record = await shown(core, served, core.head(served.resource, call.namespace, call.name))
-        draft = drafts.decode_patched(served, patching.apply(target, call, view(record, served), wanted), wanted)
+        _weigh(call, record)
+        draft = (
+            _patched(served, target, call, record, wanted)
+            if call.is_light
+            else await lane.SHARED.run(call.flow, _patched, served, target, call, record, wanted)
+        )
         with drafts.warned(draft):
             check_identity(served, draft.obj, call)
             return await replace(core, served, call, record, draft, wanted)
@@ -162,10 +186,35 @@ async def patch(core: Core, served: Served, call: Call) -> Reply:
     return await retried(served, call, attempt)
 
 
+def _patched(served: Served, target: Target, call: Call, record: Record, wanted: WriteOptions) -> Draft:
+    patched = patching.apply(target, call, view(record, served), wanted)
+    if not call.is_light:
+        budgets.check_object(patched.document)
+    return drafts.decode_patched(served, patched, wanted)
+
+
+def _weigh(call: Call, record: Record) -> None:
+    """A small patch of a large object is as much work as the object, and one that copies may make a large one."""
+    if not call.is_light:
+        return
+    if len(record.value) > budgets.LIGHT_BYTES:
+        call.is_light = budgets.is_light(record.value)
+    if call.patch_type == "json" and call.payload is not None and len(call.payload.data) > _FEW_COPIES:
+        call.is_light = call.is_light and not any(mark in call.payload.data for mark in (b"copy", b"\\u"))
+
+
+def _check_size(call: Call, record: Record, obj: Object) -> None:
+    """Raises TooLarge for what has grown beyond what a body may bring."""
+    given = len(call.payload.data) if call.payload is not None else 0
+    if not call.is_light or len(record.value) + given > budgets.MAX_BODY_BYTES:
+        budgets.check_object(obj)
+
+
 async def replace(core: Core, served: Served, call: Call, record: Record, draft: Draft, wanted: WriteOptions) -> Reply:
     """Makes the draft the object's next state. The record must be the newest, in the served version; should it no
     longer be when webhooks have answered, this raises Mismatch.
     """
+    _weigh(call, record)
     _check_preconditions(served, call, record, draft.obj)
     drafts.check_claim(served, draft.obj)
     old = view(record, served)
@@ -173,11 +222,23 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
         _stamp(core, served, call, draft.obj, old)
     admission = passage.of_write(core, served, call, wanted, "UPDATE", old)
     if admission is not None:
-        drafts.prepare_changed(served, old, draft, wanted, core.timestamp(), call.subresource)
+        prepared = (served, old, draft, wanted, core.timestamp(), call.subresource)
+        if call.is_light:
+            drafts.prepare_changed(*prepared)
+        else:
+            await lane.SHARED.run(call.flow, drafts.prepare_changed, *prepared)
         await admission.mutate(draft)
     core.guard(served, call, draft.obj, old)
     finish = None if call.subresource else _finish(core, served)
-    obj = drafts.changed(served, old, draft, wanted, core.timestamp(), call.subresource, finish)
+    if call.is_light:
+        obj = drafts.changed(served, old, draft, wanted, core.timestamp(), call.subresource, finish)
+    else:
+        changed = (served, old, draft, wanted, core.timestamp(), call.subresource)
+        obj = await lane.SHARED.run(call.flow, drafts.changed, *changed)
+        if obj is not old:
+            drafts.finish(served, obj, finish)
+    if obj is not old:
+        _check_size(call, record, obj)
     if served.strategy.involves_caller:
         served.strategy.involve(obj, old, call, core)
     if admission is not None:
@@ -189,7 +250,7 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
     if wanted.dry_run:
         return _reply(core, served, obj, call, draft)
     state = await stored(core, served, obj)
-    if admission is not None:
+    if admission is not None or not call.is_light:
         core.check_newest(record)
         _check_claims(finish, obj)
     written = await durable(deleting.replace(core, record, state))
@@ -225,19 +286,11 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
     if record is None and call.subresource:
         raise errors.not_found(served.group_resource, call.name)
     live = view(record, served) if record is not None else None
-    merged = apply.apply(
-        served.schema,
-        live,
-        configuration,
-        blank=served.blank,
-        manager=wanted.manager,
-        force=wanted.force,
-        api_version=served.resource.api_version,
-        now=core.timestamp(),
-        subresource=call.subresource,
-        ignored=drafts.reset_fields(served, call.subresource),
-    )
-    draft = Draft(drafts.merged(served, merged, configuration), _repeated(call, wanted), is_tracked=True)
+    if record is not None:
+        _weigh(call, record)
+    applying = (served, live, configuration, wanted, core.timestamp(), call.subresource)
+    is_same, obj = _merged(*applying) if call.is_light else await lane.SHARED.run(call.flow, _merged, *applying)
+    draft = Draft(obj, _repeated(call, wanted), is_tracked=True)
     metadata: Object = draft.obj["metadata"]
     if record is None and metadata.get("uid"):
         message = f"uid mismatch: the provided object specified uid {metadata['uid']}, and no existing object was found"
@@ -247,11 +300,30 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
         # Upstream creates what is not there, whichever revision the applier believed it to have.
         _forget_version(metadata, wanted)
         return await insert(core, served, call, draft, wanted)
-    if merged is live and core.webhooks.plan(served, call.subresource, "UPDATE") is None:
+    if is_same and core.webhooks.plan(served, call.subresource, "UPDATE") is None:
         core.check_newest(record)
         await core.settle(record)
         return _reply(core, served, record, call, draft)
     return await replace(core, served, call, record, draft, wanted)
+
+
+def _merged(
+    served: Served, live: Object | None, configuration: Object, wanted: WriteOptions, now: str, subresource: str
+) -> tuple[bool, Object]:
+    """Whether the live object is what was applied already, and what comes of applying it."""
+    merged = apply.apply(
+        served.schema,
+        live,
+        configuration,
+        blank=served.blank,
+        manager=wanted.manager,
+        force=wanted.force,
+        api_version=served.resource.api_version,
+        now=now,
+        subresource=subresource,
+        ignored=drafts.reset_fields(served, subresource),
+    )
+    return merged is live, drafts.merged(served, merged, configuration)
 
 
 def applied(served: Served, body: Any) -> Object:

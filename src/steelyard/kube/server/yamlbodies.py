@@ -1,6 +1,7 @@
 """YAML as Kubernetes reads it, by way of JSON: timestamps stay strings, keys become strings, the first document counts.
 
-Aliases are expanded against a budget, so that a few lines cannot stand for gigabytes.
+Aliases and merge keys are expanded against a budget while they are expanded, so that a few lines cannot stand for
+gigabytes. Longer texts are read in a process of their own (`workers`), which imports little but this module.
 """
 
 from __future__ import annotations
@@ -13,33 +14,40 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import yaml
 from yaml.scanner import ScannerError
 
-from steelyard.kube import errors, fields
-from steelyard.kube.server import bodies
+from steelyard.kube import fields
+from steelyard.kube.server import budgets
+from steelyard.kube.server.syntax import Unreadable
 
-_MAX_NODES: Final = 200_000
 _ALIAS: Final = re.compile(r"\*([^\s,\[\]{}]+)")
 _STRING: Final = "tag:yaml.org,2002:str"
+_MERGE: Final = "tag:yaml.org,2002:merge"
+_LONGEST_INTEGER: Final = 100
+"""In characters; what has more is no integer of 64 bits however it is written."""
 
 
-def load(data: bytes, max_depth: int) -> tuple[Any, tuple[str, ...]]:
-    """The value, and the keys that were given twice. Raises Unreadable in go-yaml's words."""
+def load(data: bytes, max_depth: int = budgets.MAX_DEPTH) -> tuple[Any, tuple[str, ...]]:
+    """The value, and the keys that were given twice. Raises Unreadable in go-yaml's words, or what `budgets` do."""
+    repeated: list[str] = []
     try:
         text = data.decode("utf-8")
-        _check_depth(text, max_depth)
+        _check_size(text, max_depth)
         loader = cast(Any, _Loader(text))
         try:
             node = cast("yaml.Node | None", loader.get_node() if loader.check_node() else None)
+            if node is not None:
+                _find_repeated(node, repeated, set())
             document = loader.construct_document(node) if node is not None else None
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
-        raise bodies.Unreadable(_problem(error, data.decode())) from None
+        raise Unreadable(_problem(error, data.decode())) from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise bodies.Unreadable("yaml: " + str(error).replace("\n", " ")) from None
-    repeated: list[str] = []
-    if node is not None:
-        _find_repeated(node, repeated, set())
-    return _Expansion(max_depth).expand(document, 0), tuple(repeated)
+        raise Unreadable("yaml: " + str(error).replace("\n", " ")) from None
+    return _Expansion(max_depth, has_aliases=b"*" in data).expand(document, 0), tuple(repeated)
+
+
+def _excessive() -> Unreadable:
+    return Unreadable("yaml: document contains excessive aliasing")
 
 
 def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
@@ -68,7 +76,7 @@ def _find_repeated(node: yaml.Node, repeated: list[str], seen: set[int]) -> None
         keys: set[tuple[str, str]] = set()
         for key, value in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
             _find_repeated(value, repeated, seen)
-            if not isinstance(key, yaml.ScalarNode):
+            if not isinstance(key, yaml.ScalarNode) or key.tag == _MERGE:
                 continue
             identity = (str(key.tag), str(key.value))
             if identity in keys:
@@ -77,17 +85,21 @@ def _find_repeated(node: yaml.Node, repeated: list[str], seen: set[int]) -> None
             keys.add(identity)
 
 
-def _check_depth(text: str, max_depth: int) -> None:
+def _check_size(text: str, max_depth: int) -> None:
     """Before it is loaded: the loader calls itself for each level in C, and would take the process with it."""
-    if sum(map(text.count, "{[:-?")) <= max_depth:
+    if len(text) <= budgets.MAX_VALUES and sum(map(text.count, "{[:-?")) <= max_depth:
         return
-    depth = 0
+    depth = nodes = 0
     events = cast("Iterable[yaml.Event]", cast(Any, yaml).parse(text, Loader=_Loader))
     for event in events:
+        if isinstance(event, yaml.NodeEvent):
+            nodes += 1
+            if nodes > 2 * budgets.MAX_VALUES:
+                raise budgets.too_many_values()
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > max_depth:
-                raise bodies.too_deep()
+                raise budgets.too_deep()
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
@@ -101,6 +113,37 @@ else:
 
 class _Loader(_SafeLoader):
     """Tells texts from numbers and booleans as go-yaml does: dates and `12:30` are texts, `y` and `1e3` are not."""
+
+    _budget = budgets.MAX_VALUES
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Puts what is merged before the mapping's own; each time it is put somewhere counts."""
+        pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
+        merged: list[tuple[yaml.Node, yaml.Node]] = []
+        own: list[tuple[yaml.Node, yaml.Node]] = []
+        # A mapping that merges itself finds nothing of its own to merge.
+        node.value = own
+        for key, value in pairs:
+            if key.tag != _MERGE:
+                own.append((key, value))
+                continue
+            for each in reversed(self._merged(node, value)):
+                self.flatten_mapping(each)
+                self._budget -= len(each.value)
+                if self._budget < 0:
+                    raise _excessive()
+                merged += each.value
+        if merged:
+            node.value = merged + own
+
+    def _merged(self, node: yaml.MappingNode, value: yaml.Node) -> list[yaml.MappingNode]:
+        given = cast("list[yaml.Node]", value.value) if isinstance(value, yaml.SequenceNode) else [value]
+        found = [each for each in given if isinstance(each, yaml.MappingNode)]
+        if len(found) < len(given):
+            raise yaml.constructor.ConstructorError(
+                None, None, "map merge requires map or sequence of maps as the value", value.start_mark
+            )
+        return found
 
 
 _PLAIN: Final = {
@@ -138,34 +181,47 @@ def _construct_bool(loader: Any, node: yaml.ScalarNode) -> bool:
     return str(loader.construct_scalar(node)).lower() in {"y", "yes", "true", "on"}
 
 
+def _construct_integer(loader: Any, node: yaml.ScalarNode) -> int | float | str:
+    """What does not fit 64 bits is a float, and what is no float either a text."""
+    text = str(loader.construct_scalar(node))
+    number = loader.construct_yaml_int(node) if len(text) <= _LONGEST_INTEGER else 1 << 64
+    if -(1 << 63) <= number < 1 << 64:
+        return number
+    try:
+        approximate = float(text)
+    except ValueError:
+        return text
+    return text if math.isinf(approximate) else approximate
+
+
 _Loader.add_constructor("tag:yaml.org,2002:bool", _construct_bool)
+_Loader.add_constructor("tag:yaml.org,2002:int", _construct_integer)
 
 
 class _Expansion:
     """Turns what YAML can express into what JSON can, sharing nothing between two places."""
 
-    def __init__(self, max_depth: int) -> None:
-        self._budget = _MAX_NODES
+    def __init__(self, max_depth: int, *, has_aliases: bool) -> None:
+        self._budget = budgets.MAX_VALUES
+        self._has_aliases = has_aliases
         self._max_depth = max_depth
 
     def expand(self, value: Any, depth: int) -> Any:
         self._budget -= 1
-        if self._budget < 0 or depth > self._max_depth:
-            raise errors.BadRequest(
-                "the body of the request is not valid YAML: it is too large or too deep once expanded"
-            )
+        if self._budget < 0:
+            raise _excessive() if self._has_aliases else budgets.too_many_values()
+        if depth > self._max_depth:
+            raise budgets.too_deep()
         if isinstance(value, dict):
             mapping = cast("dict[Any, Any]", value)
             return {_key(key): self.expand(each, depth + 1) for key, each in mapping.items()}
         if isinstance(value, list):
             return [self.expand(each, depth + 1) for each in cast("list[Any]", value)]
         if isinstance(value, float) and not math.isfinite(value):
-            raise bodies.Unreadable(
-                "json: unsupported value: " + ("NaN" if math.isnan(value) else f"{value:+}".title())
-            )
+            raise Unreadable("json: unsupported value: " + ("NaN" if math.isnan(value) else f"{value:+}".title()))
         if value is None or isinstance(value, str | bool | int | float):
             return value
-        raise bodies.Unreadable(f"yaml: {type(value).__name__} has no JSON form")
+        raise Unreadable(f"yaml: {type(value).__name__} has no JSON form")
 
 
 def _key(key: Any) -> str:
@@ -177,4 +233,4 @@ def _key(key: Any) -> str:
         return str(key)
     if isinstance(key, float):
         return fields.number(key)
-    raise bodies.Unreadable("yaml: a key is neither a string, a number nor a boolean")
+    raise Unreadable("yaml: a key is neither a string, a number nor a boolean")

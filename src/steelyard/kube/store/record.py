@@ -29,9 +29,11 @@ class Record:
 
     @property
     def object(self) -> Object:
-        if self._object is None:
-            self._object = cast(Object, orjson.loads(self.value))
-        return self._object
+        obj = self._object
+        if obj is None:
+            # Another thread may forget it at any moment.
+            obj = self._object = cast(Object, orjson.loads(self.value))
+        return obj
 
     def forget_object(self) -> None:
         """Keeps the JSON alone; whoever asks for the object again gets an equal one."""

@@ -10,7 +10,7 @@ import orjson
 from steelyard.kube import fields, names, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.server import metadata, syntax, typechecks
+from steelyard.kube.server import budgets, metadata, syntax, typechecks
 from steelyard.kube.server.strategies import network, podtemplates, quotas
 from steelyard.kube.server.strategies.base import Strategy, default, immutable, spec
 
@@ -133,6 +133,7 @@ def _json_under(key: str) -> Any:
         if key not in data:
             return [fields.required(f"data[{key}]")]
         content = base64.b64decode(str(data[key]))
+        budgets.check_values(content)
         try:
             value = orjson.loads(content)
         except orjson.JSONDecodeError:

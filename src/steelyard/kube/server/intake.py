@@ -1,0 +1,57 @@
+"""How much of unanswered bodies the process holds. A body of up to `FREE_BYTES` is not worth counting.
+
+When all together hold too much, the flow that holds most gives up the body that has been on its way the longest: it is
+answered with 429. So whoever sends many large bodies slowly stands in his own way only.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from steelyard.kube.server.shares import Flow
+
+FREE_BYTES: Final = 64 * 1024
+MAX_BYTES: Final = 64 * 1024 * 1024
+
+
+class Holder(Protocol):
+    """An exchange whose body is being received."""
+
+    flow: Flow | None
+
+    @property
+    def held(self) -> int: ...
+    @property
+    def is_complete(self) -> bool: ...
+    def give_up(self) -> None: ...
+
+
+class Intake:
+    """Of all servers of a process."""
+
+    __slots__ = ("_holders", "_max_bytes", "held")
+
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._holders: dict[Holder, None] = {}
+        """Since when, in order."""
+        self.held = 0
+
+    def hold(self, holder: Holder, size: int) -> None:
+        """So much more. Somebody may have to give up, be it this one."""
+        self._holders.setdefault(holder)
+        self.held += size
+        if self.held > self._max_bytes:
+            self._make_room(holder)
+
+    def release(self, holder: Holder, size: int) -> None:
+        self._holders.pop(holder, None)
+        self.held -= size
+
+    def _make_room(self, newest: Holder) -> None:
+        by_flow: dict[Flow | None, int] = {}
+        for holder in self._holders:
+            by_flow[holder.flow] = by_flow.get(holder.flow, 0) + holder.held
+        largest = max(by_flow, key=lambda flow: by_flow[flow])
+        unfinished = (each for each in self._holders if each.flow is largest and not each.is_complete)
+        next(unfinished, newest).give_up()
