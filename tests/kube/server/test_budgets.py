@@ -232,7 +232,7 @@ async def test_long_answers_have_every_form(site: Site) -> None:
 
 
 async def test_a_question_is_no_object(site: Site) -> None:
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {}}
+    review: Object = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {}}
     labels = {f"k{number}": "v" for number in range(5000)}
     answer = await site.request("POST", REVIEWS, {**review, "metadata": {"labels": labels}})
     assert answer.code == 413

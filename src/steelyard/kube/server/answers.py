@@ -1,20 +1,18 @@
 """Answers: from a Reply, a document or an error to status, headers and bytes.
 
-The stored JSON goes out as it is. Another form takes long for a long answer, and is then made beside the event loop:
-YAML by a worker, protobuf and indented JSON in the lane, item by item.
+The stored JSON goes out as it is. Another form of a long answer takes long to make, and a worker makes it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
 from steelyard.kube import errors
-from steelyard.kube.server import budgets, lane, negotiation, workers
+from steelyard.kube.server import budgets, forms, negotiation, workers
 from steelyard.kube.server.call import Reply
 from steelyard.kube.server.negotiation import Format
 from steelyard.kube.server.shares import Flow
@@ -30,7 +28,6 @@ CONTENT_TYPES: Final[dict[Format, bytes]] = {
 }
 _NO_CACHE: Final = b"no-cache, private"
 _MAX_WARNING: Final = 2048
-_ITEMS: Final = b',"items":['
 
 
 class Answer(NamedTuple):
@@ -62,26 +59,10 @@ async def in_form(reply: Reply, format_: Format, flow: Flow | None, *, pretty: b
     """In another form, or indented. Raises NotAcceptable for what has no such form."""
     raw = reply.raw if reply.raw is not None else orjson.dumps(reply.body)
     if len(raw) <= budgets.LIGHT_BYTES:
-        body = encode(orjson.loads(raw), format_, pretty=pretty)
-    elif format_ == "yaml":
-        body = await workers.SHARED.write_yaml(raw, flow)
+        body = forms.encode(orjson.loads(raw), format_, pretty=pretty)
     else:
-        body = await lane.SHARED.run(flow, _in_pieces, raw, reply.items, format_)
+        body = await workers.SHARED.write(format_, raw, flow)
     return Answer(reply.code, body, CONTENT_TYPES[format_], _warnings(reply.warnings) if reply.warnings else ())
-
-
-def _in_pieces(raw: bytes, items: Sequence[bytes], format_: Format) -> bytes:
-    """No step of it takes long: each holds Python's lock."""
-    if not items:
-        return encode(orjson.loads(raw), format_, pretty=True)
-    around = orjson.loads(raw[: raw.index(_ITEMS)] + b"}")
-    if format_ == "protobuf":
-        around["items"] = map(orjson.loads, items)
-        return encode(around, format_)
-    indented = (orjson.dumps(orjson.loads(item), option=orjson.OPT_INDENT_2) for item in items)
-    listed = b",\n    ".join([item.replace(b"\n", b"\n    ") for item in indented])
-    head = orjson.dumps(around, option=orjson.OPT_INDENT_2).removesuffix(b"\n}")
-    return b'%b,\n  "items": [\n    %b\n  ]\n}\n' % (head, listed)
 
 
 def of_error(error: Exception, accept: str = "") -> Answer:
@@ -107,7 +88,7 @@ def of_error(error: Exception, accept: str = "") -> Answer:
     if format_ != "json" and len(orjson.dumps(status)) > budgets.LIGHT_BYTES:
         # Whoever made a mistake a thousand times is told so at once, not in every form.
         format_ = "json"
-    return Answer(int(status["code"]), encode(status, format_), CONTENT_TYPES[format_], tuple(headers))
+    return Answer(int(status["code"]), forms.encode(status, format_), CONTENT_TYPES[format_], tuple(headers))
 
 
 def with_warnings(answer: Answer, warnings: tuple[str, ...]) -> Answer:
@@ -130,25 +111,6 @@ async def compressed(answer: Answer, accept_encoding: str) -> Answer:
 def _gzip(body: bytes) -> bytes:
     compressor = zlib.compressobj(level=1, wbits=31)
     return compressor.compress(body) + compressor.flush()
-
-
-def encode(value: Any, format_: Format, *, pretty: bool = False) -> bytes:
-    """Raises NotAcceptable for what has no such form."""
-    if format_ == "yaml":
-        # Few ask for it.
-        from steelyard.kube.server import yamlform
-
-        return yamlform.dump(value)
-    if format_ == "protobuf":
-        from steelyard.kube.builtin import messages
-
-        encoded = messages.encode(value)
-        if encoded is None:
-            raise errors.NotAcceptable(
-                "only the following media types are accepted: application/json, application/yaml"
-            )
-        return encoded
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE if pretty else 0)
 
 
 def _warnings(warnings: tuple[str, ...]) -> Headers:

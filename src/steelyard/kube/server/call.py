@@ -101,6 +101,4 @@ class Reply:
     record: Record | None = None
     records: Sequence[Record] | None = None
     """The items of a list; its metadata is in `metadata`."""
-    items: Sequence[bytes] = ()
-    """Their JSON, as it is in `raw`: for a form that is made item by item."""
     metadata: Object | None = None

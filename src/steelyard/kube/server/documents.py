@@ -14,7 +14,7 @@ from typing import Final
 import orjson
 
 from steelyard.kube import errors
-from steelyard.kube.server import answers, negotiation
+from steelyard.kube.server import answers, forms, negotiation
 from steelyard.kube.server.answers import Answer, Headers
 
 JSON: Final = "application/json"
@@ -88,7 +88,7 @@ def _in_form(document: Document, accept: str) -> Answer:
     format_ = negotiation.accepted(accept, whole=True).format
     if format_ == "json":
         return Answer(200, document.body)
-    return Answer(200, answers.encode(orjson.loads(document.body), format_), answers.CONTENT_TYPES[format_])
+    return Answer(200, forms.encode(orjson.loads(document.body), format_), answers.CONTENT_TYPES[format_])
 
 
 def _has_already(if_none_match: str, etag: str) -> bool:

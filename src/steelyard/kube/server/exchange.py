@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from steelyard.kube.server import budgets, intake, turns
+from steelyard.kube.server import budgets, intake, rotation
 from steelyard.kube.server.shares import Flow
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Exchange:
         if self._overflowed:
             raise budgets.too_large()
         if self._is_given_up:
-            raise turns.too_many()
+            raise rotation.too_many()
         if self._parts is not None:
             self._body, self._parts = bytes(self._parts), None
         return self._body

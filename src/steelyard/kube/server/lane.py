@@ -1,4 +1,4 @@
-"""One thread for the pure stages of large objects: decoding, pruning, defaulting, judging, tables.
+"""One thread for the pure stages of large objects: decoding, pruning, defaulting, judging.
 
 The event loop goes on meanwhile. Python lets a thread that runs bytecode be interrupted, so what is done here must be
 made of many small steps; the steps of C code that hold Python's lock are bounded by what a body may hold. While
@@ -18,8 +18,8 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Any, Final, ParamSpec, TypeVar
 
+from steelyard.kube.server.rotation import Rotation
 from steelyard.kube.server.shares import Flow
-from steelyard.kube.server.turns import Turns
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,12 +33,12 @@ class Lane:
     """For one event loop at a time; the thread starts with the first job and stays."""
 
     def __init__(self) -> None:
-        self._turns = Turns(1, _WAITING_PER_FLOW)
+        self._rotation = Rotation(1, _WAITING_PER_FLOW)
         self._threads: ThreadPoolExecutor | None = None
 
     async def run(self, flow: Flow | None, job: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """The job's result, or what it raised. Raises Overloaded if too much of the flow waits already."""
-        async with self._turns.turn(flow):
+        async with self._rotation.turn(flow):
             if self._threads is None:
                 self._threads = ThreadPoolExecutor(1, "lane")
             started = perf_counter()

@@ -10,7 +10,7 @@ import orjson
 from steelyard.kube import errors, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.server import lane, listoptions, selection, tables
+from steelyard.kube.server import listoptions, selection, tables
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server.call import Call, Reply
 from steelyard.kube.server.core import Core, raw, shown, shown_all, view
@@ -18,9 +18,6 @@ from steelyard.kube.server.listoptions import Continuation, ListOptions
 from steelyard.kube.server.registry import Served
 from steelyard.kube.store.errors import Compacted
 from steelyard.kube.store.record import Record
-
-_LIGHT_ROWS: Final = 200
-"""A table of more is made beside the event loop."""
 
 
 async def get(core: Core, served: Served, call: Call) -> Reply:
@@ -74,15 +71,8 @@ async def list_(core: Core, served: Served, call: Call) -> Reply:
         opening = orjson.dumps(
             {"kind": served.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata}
         )[:-1]
-        items = [_item(record, served) for record in records]
-        raw = b'%b,"items":[%b]}' % (opening, b",".join(items))
-        return Reply(200, raw=raw, records=records, metadata=metadata, items=items)
-    if len(records) <= _LIGHT_ROWS:
-        return _represented(core, served, call, records, metadata)
-    return await lane.SHARED.run(call.flow, _represented, core, served, call, records, metadata)
-
-
-def _represented(core: Core, served: Served, call: Call, records: list[Record], metadata: Object) -> Reply:
+        items = b",".join([_item(record, served) for record in records])
+        return Reply(200, raw=b'%b,"items":[%b]}' % (opening, items), records=records, metadata=metadata)
     items = [view(record, served) for record in records]
     if call.representation == "metadata":
         return Reply(200, tables.partial_list(items, metadata, call.meta_version))

@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Final
 
 from steelyard.frozen import frozen
-from steelyard.kube.server import turns
+from steelyard.kube.server import rotation
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 
 QUEUE_LENGTH: Final = 50
@@ -169,7 +169,7 @@ class Flow:
         """Until there is a seat, which is then taken. Raises Overloaded."""
         waiting = self._share.waiting.setdefault((self, seats), deque())
         if len(waiting) >= QUEUE_LENGTH:
-            raise turns.too_many()
+            raise rotation.too_many()
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting.append(ready)
         self._shares.queue(self._share)
@@ -182,7 +182,7 @@ class Flow:
             else:
                 ready.cancel()
             if isinstance(error, TimeoutError):
-                raise turns.too_many() from None
+                raise rotation.too_many() from None
             raise
 
     def leave(self, seats: Seats) -> None:

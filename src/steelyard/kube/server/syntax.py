@@ -29,7 +29,8 @@ _PIECE: Final = 128 * 1024
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _OBJECT, _ARRAY, _QUOTE, _BACKSLASH, _COMMA = b'{["\\,'
 _CLOSING: Final = {_OBJECT: ord("}"), _ARRAY: ord("]")}
-_EXACT_DIGITS: Final = 18
+_MOST_DIGITS: Final = 21
+"""Of an integer of 64 bits, and its sign."""
 
 
 class Unreadable(Exception):
@@ -70,19 +71,15 @@ def reread(
     parse_float: Callable[[str], Any] | None = None,
 ) -> Any:
     """The value of a JSON text by the decoder that can be told what to make of its parts."""
+    other = parse_float or _float
+
+    def integer(text: str) -> Any:
+        """As the fast decoder has it: what does not fit 64 bits is a float."""
+        exact = int(text) if len(text) <= _MOST_DIGITS else 1 << 64
+        return exact if -(1 << 63) <= exact < 1 << 64 else other(text)
+
     text = data.decode("utf-8", "surrogateescape")
-    return json.loads(
-        text, strict=False, parse_int=_integer, parse_float=parse_float or _float, object_pairs_hook=pairs
-    )
-
-
-def _integer(text: str) -> int | float:
-    """As the fast decoder has it: what does not fit 64 bits is a float."""
-    if len(text) <= _EXACT_DIGITS:
-        return int(text)
-    number = _float(text)
-    exact = int(text) if abs(number) < 2e19 else 0
-    return exact if -(2**63) <= exact < 2**64 and exact else number
+    return json.loads(text, strict=False, parse_int=integer, parse_float=other, object_pairs_hook=pairs)
 
 
 def _float(text: str) -> float:

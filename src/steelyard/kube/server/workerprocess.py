@@ -7,6 +7,8 @@ after the other:
     b"r" + length + YAML      ->  b"." + length of the list of repeated keys + length + that list as JSON + JSON
     b"p" + length + protobuf  ->  b"." + 0 + length + JSON
     b"w" + length + JSON      ->  b"." + 0 + length + YAML
+    b"b" + length + JSON      ->  b"." + 0 + length + protobuf
+    b"i" + length + JSON      ->  b"." + 0 + length + indented JSON
                                   b"!" + length of the name + length of the message + name + message
 
 It ends with its input, after a while without a job, and when it would need more memory than it may have.
@@ -27,10 +29,13 @@ import orjson
 
 from steelyard.kube import errors
 from steelyard.kube.server import budgets, syntax
+from steelyard.kube.server.negotiation import Format
 
 JOB: Final = struct.Struct("!cQ")
 RESULT: Final = struct.Struct("!cQQ")
-READ, READ_PROTOBUF, WRITE, DONE, FAILED = b"r", b"p", b"w", b".", b"!"
+READ, READ_PROTOBUF, WRITE, WRITE_PROTOBUF, INDENT = b"r", b"p", b"w", b"b", b"i"
+DONE, FAILED = b".", b"!"
+_FORMS: Final[dict[bytes, Format]] = {WRITE: "yaml", WRITE_PROTOBUF: "protobuf", INDENT: "json"}
 _MAX_MEMORY: Final = 1 << 30
 _IDLE_SECONDS: Final = 60
 _NICE: Final = 5
@@ -61,10 +66,10 @@ def _answer(taken: IO[bytes], work: bytes, data: bytes) -> None:
 
 def _done(work: bytes, data: bytes) -> tuple[bytes, bytes]:
     # The server imports this module as well, and rarely needs any of these.
-    if work == WRITE:
-        from steelyard.kube.server import yamlform
+    if work in _FORMS:
+        from steelyard.kube.server import forms
 
-        return b"", yamlform.dump(orjson.loads(data))
+        return b"", forms.encode(orjson.loads(data), _FORMS[work], pretty=True)
     if work == READ_PROTOBUF:
         from steelyard.kube.builtin import protobuf
 

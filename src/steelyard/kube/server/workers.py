@@ -1,4 +1,4 @@
-"""Processes for what would hold Python's lock, or grow while it is read: long YAML, in and out, and long protobuf.
+"""Processes for what would hold Python's lock, or grow while it is read: long YAML and protobuf, in and out.
 
 They start when there is something to do and end by themselves when there is not. Each job has a deadline; a worker that
 misses it is killed, and the next job gets a new one. Whoever waits takes turns by flow.
@@ -17,17 +17,21 @@ import orjson
 
 from steelyard.kube import errors
 from steelyard.kube.server import syntax, workerprocess
-from steelyard.kube.server.turns import Turns
+from steelyard.kube.server.negotiation import Format
+from steelyard.kube.server.rotation import Rotation
 
 _AT_ONCE: Final = 2
 _WAITING_PER_FLOW: Final = 16
 _READ_SECONDS: Final = 10.0
 _WRITE_SECONDS: Final = 60.0
 _FAILURES: Final = {
-    "BadRequest": errors.BadRequest, "TooLarge": errors.TooLarge, "Unreadable": syntax.Unreadable,
+    "BadRequest": errors.BadRequest, "NotAcceptable": errors.NotAcceptable, "TooLarge": errors.TooLarge,
+    "Unreadable": syntax.Unreadable,
 }  # fmt: skip
 _TOO_LONG_TO_READ: Final = "the body of the request takes too long to read as {}: send it as JSON, or less of it"
-_TOO_LONG_TO_WRITE: Final = "the answer takes too long to write as YAML: ask for JSON, or for less with limit"
+_TOO_LONG_TO_WRITE: Final = (
+    "the answer takes too long to write in this form: ask for plain JSON, or for less with limit"
+)
 
 
 class _Ended(Exception):
@@ -38,7 +42,7 @@ class Workers:
     """For one event loop at a time."""
 
     def __init__(self) -> None:
-        self._turns = Turns(_AT_ONCE, _WAITING_PER_FLOW)
+        self._rotation = Rotation(_AT_ONCE, _WAITING_PER_FLOW)
         self._idle: list[asyncio.subprocess.Process] = []
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -57,15 +61,16 @@ class Workers:
         except _Ended:
             raise errors.BadRequest(_TOO_LONG_TO_READ.format("protobuf")) from None
 
-    async def write_yaml(self, data: bytes, flow: Hashable) -> bytes:
-        """JSON as YAML."""
+    async def write(self, form: Format, data: bytes, flow: Hashable) -> bytes:
+        """JSON in another form, or indented. Raises what `forms.encode` does."""
+        work = {"yaml": workerprocess.WRITE, "protobuf": workerprocess.WRITE_PROTOBUF, "json": workerprocess.INDENT}
         try:
-            return (await self._do(flow, workerprocess.WRITE, data, _WRITE_SECONDS))[1]
+            return (await self._do(flow, work[form], data, _WRITE_SECONDS))[1]
         except _Ended:
             raise errors.Timeout(_TOO_LONG_TO_WRITE) from None
 
     async def _do(self, flow: Hashable, work: bytes, data: bytes, deadline: float) -> tuple[bytes, bytes]:
-        async with self._turns.turn(flow):
+        async with self._rotation.turn(flow):
             process = self._take()
             if process is not None:
                 # It may have ended in the moment in which it was taken.

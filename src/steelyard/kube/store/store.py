@@ -51,6 +51,8 @@ _PARSED: Final = 256
 """So many of the newest states stay parsed, for those who are told of the change. An object takes several times the
 memory of its JSON, and every full garbage collection would walk through all of them.
 """
+_PARSED_BYTES: Final = 4 * 1024 * 1024
+"""Of their JSON."""
 
 
 class Store:
@@ -73,6 +75,7 @@ class Store:
         self._automatic_compaction: Compaction | None = None
         self._recent: deque[Change] = deque(maxlen=_RECENT_CHANGES)
         self._parsed: deque[Record] = deque()
+        self._parsed_bytes = 0
         self._subscribers = Subscribers()
         self._pending: dict[str, Write] = {}
         self._in_flight: deque[Write] = deque()
@@ -385,6 +388,7 @@ class Store:
             if change.record is not None:
                 state[key] = change.record
                 parsed.append(change.record)
+                self._parsed_bytes += len(change.record.value)
             else:
                 del state[key]
             self.revision = change.revision
@@ -395,8 +399,10 @@ class Store:
             self._retention.note(change)
             self._subscribers.publish(change)
             write.succeed()
-        while len(parsed) > _PARSED:
-            parsed.popleft().forget_object()
+        while len(parsed) > _PARSED or self._parsed_bytes > _PARSED_BYTES:
+            oldest = parsed.popleft()
+            self._parsed_bytes -= len(oldest.value)
+            oldest.forget_object()
         self._rows += len(writes)
         if self._full is not None and self._reserve is None:
             self._end_full()

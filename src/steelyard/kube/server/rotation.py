@@ -17,7 +17,7 @@ from steelyard.kube import errors
 RETRY_SECONDS: Final = 1
 
 
-class Turns:
+class Rotation:
     """So many turns at once. For one event loop at a time."""
 
     __slots__ = ("_at_once", "_per_flow", "_taken", "_waiting")
