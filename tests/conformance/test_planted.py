@@ -68,7 +68,7 @@ class Stream:
 
     async def batch(self) -> Sequence[WatchItem]:
         while items := await self._stream.batch():
-            events = [self._defect.event(orjson.loads(item.encoded())) for item in items]
+            events = [self._defect.event(orjson.loads(b"".join(item.pieces()))) for item in items]
             kept = [Event(event) for event in events if event is not None]
             if kept:
                 return kept
@@ -82,8 +82,8 @@ class Stream:
 class Event:
     value: Body
 
-    def encoded(self) -> bytes:
-        return orjson.dumps(self.value) + b"\n"
+    def pieces(self) -> Sequence[bytes]:
+        return (orjson.dumps(self.value), b"\n")
 
 
 def meta(body: Body) -> Body:

@@ -42,6 +42,12 @@ DEADLINE = 10.0
 AT_ONCE_SECONDS = 2.0
 """From the write of a round to its last event at the last reader: 0.04 s on an idle machine."""
 READ_BYTES = 65536
+STUCK = 300
+"""Watchers that do not read."""
+LARGE = 900_000
+LARGE_CHANGES = 4
+KILOBYTES_STUCK = 400
+"""What waits for one of them in the server, encrypted and not: as much as fits into a slice, not the whole change."""
 NAMESPACE = "/api/v1/namespaces/default"
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 
@@ -157,6 +163,29 @@ def test_two_thousand_idle_watchers_cost_little_memory_and_no_time(tmp_path: Pat
         assert silent.poll(0) == []
         for connection in (*connections, *of_config_maps, *of_secrets):
             connection.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measures with /proc")
+def test_large_changes_cost_no_more_memory_for_many_watchers_that_do_not_read(tmp_path: Path) -> None:
+    with server_alone(tmp_path) as server:
+        watchers = watch_all(server.port, [f"{NAMESPACE}/configmaps"] * STUCK)
+        before = server.resident_kilobytes()
+        longest = 0.0
+        for number in range(LARGE_CHANGES):
+            body: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"large-{number}"}}
+            body["data"] = {"x": "y" * LARGE}
+            connect(server.port, f"POST {NAMESPACE}/configmaps", orjson.dumps(body)).close()
+            asked = time.perf_counter()
+            connect(server.port, f"GET {NAMESPACE}/configmaps?limit=1&fieldSelector=metadata.name%3Dnone").close()
+            longest = max(longest, time.perf_counter() - asked)
+        grown = server.resident_kilobytes() - before
+        stored = LARGE_CHANGES * LARGE // 1024
+        assert grown < stored * 8 + STUCK * KILOBYTES_STUCK, f"{grown} KB for {STUCK} watchers"
+        assert longest < AT_ONCE_SECONDS, f"another client waited for {longest:.1f} s"
+        for number in range(LARGE_CHANGES):
+            assert f'"name":"large-{number}"'.encode() in read_until(watchers[-1], b"}\n")
+        for watcher in watchers:
+            watcher.close()
 
 
 async def test_a_watcher_that_never_reads_is_cut_off_and_holds_up_nobody(store: Store) -> None:

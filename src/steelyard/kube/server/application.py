@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 import orjson
 
-from steelyard.kube import errors
+from steelyard.kube import errors, turns
 from steelyard.kube.builtin import tables
 from steelyard.kube.server import (
     answers,
@@ -53,7 +53,7 @@ _BODY_VERBS: Final = frozenset(("create", "update", "patch", "delete", "deleteco
 _MAY_BE_EMPTY: Final = frozenset(("delete", "deletecollection"))
 _READING_VERBS: Final = frozenset(("get", "list"))
 _MANAGED_VERBS: Final = frozenset(("create", "update", "patch"))
-_LINES_AT_ONCE: Final = 100
+_BYTES_AT_ONCE: Final = 64 * 1024
 _OPENAPI: Final = "/openapi/"
 _INDEX: Final = ("/", "/index.html")
 _STREAM_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-cache, private"))
@@ -63,7 +63,7 @@ _TRUE: Final = frozenset(("1", "t", "T", "true", "True", "TRUE"))
 
 
 class WatchItem(Protocol):
-    def encoded(self) -> bytes: ...
+    def pieces(self) -> Sequence[bytes]: ...
 
 
 class WatchStream(Protocol):
@@ -370,8 +370,7 @@ async def _stream(request: Request, stream: WatchStream) -> None:
         await exchange.begin(200, _STREAM_HEADERS)
         try:
             while items := await stream.batch():
-                for first in range(0, len(items), _LINES_AT_ONCE):
-                    await exchange.send(b"".join([item.encoded() for item in items[first : first + _LINES_AT_ONCE]]))
+                await _send_lines(exchange, items)
         except Exception as error:
             if not isinstance(error, errors.ApiError):
                 logger.exception("watch failed", extra={"path": request.path})
@@ -380,6 +379,23 @@ async def _stream(request: Request, stream: WatchStream) -> None:
     finally:
         exchange.connection.on_end = None
         stream.close()
+
+
+async def _send_lines(exchange: Exchange, items: Sequence[WatchItem]) -> None:
+    """Small lines go out together; a large one consists of pieces that all watchers share."""
+    waiting: list[bytes] = []
+    size = 0
+    for item in items:
+        pieces = item.pieces()
+        waiting += pieces
+        size += sum(map(len, pieces))
+        if size >= _BYTES_AT_ONCE:
+            await exchange.send_pieces(waiting, size)
+            if exchange.is_gone:
+                return
+            await turns.take(turns.TELLING)
+            waiting, size = [], 0
+    await exchange.send_pieces(waiting, size)
 
 
 def _resource(call: Call) -> tuple[str, str, str]:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
+from steelyard.kube import turns
 from steelyard.kube.server import budgets, intake, rotation
 from steelyard.kube.server.shares import Flow
 
@@ -23,9 +24,9 @@ Header = tuple[bytes, bytes]
 _STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _WORTH_JOINING: Final = 64 * 1024
-"""Up to here head and body go out with one write: two would be two TLS records and two system calls."""
-_SLICE: Final = 256 * 1024
-"""Encrypting more at once would keep others waiting."""
+"""Up to here head and body go out with one write: two would be two TLS records and two system calls. What is larger
+goes out in slices of this size.
+"""
 
 
 class Disconnected(Exception):
@@ -102,17 +103,8 @@ class Exchange:
                 self._connection.write(head + body)
             else:
                 self._connection.write(head)
-                await self._write_slices(body)
+                await self._write(body)
             self._finish()
-
-    async def _write_slices(self, body: bytes) -> None:
-        view = memoryview(body)
-        for start in range(0, len(body), _SLICE):
-            if start:
-                await asyncio.sleep(0)
-            if not await self._is_writable():
-                return
-            self._connection.write(view[start : start + _SLICE])
 
     async def begin(self, code: int, headers: Sequence[Header]) -> None:
         """The head of an answer whose body follows with `send`; in chunks, unless a header says how long it is."""
@@ -124,8 +116,31 @@ class Exchange:
 
     async def send(self, data: bytes) -> None:
         """Waits while the client reads more slowly than this is called."""
-        if data and await self._is_writable() and self.method != "HEAD":
-            self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+        await self.send_pieces((data,), len(data))
+
+    async def send_pieces(self, pieces: Sequence[bytes], size: int) -> None:
+        """The same for data that need not be put together first: `size` bytes in all."""
+        if not size or self.method == "HEAD" or not await self._is_writable():
+            return
+        if size <= _WORTH_JOINING:
+            data = b"".join(pieces)
+            self._connection.write(b"%x\r\n%b\r\n" % (size, data) if self._chunked else data)
+            return
+        if self._chunked:
+            self._connection.write(b"%x\r\n" % size)
+        for piece in pieces:
+            await self._write(piece)
+        if self._chunked and not self.is_gone:
+            self._connection.write(b"\r\n")
+
+    async def _write(self, data: bytes) -> None:
+        """In slices, so that no more than one waits in memory for a client that does not read, and with others."""
+        whole = memoryview(data)
+        for start in range(0, len(data), _WORTH_JOINING):
+            if not await self._is_writable():
+                return
+            await turns.take(_WORTH_JOINING)
+            self._connection.write(whole[start : start + _WORTH_JOINING])
 
     async def end(self) -> None:
         if await self._is_writable():

@@ -1,7 +1,9 @@
 """watch: the changes of a resource as events, from now, from a revision, or from the current state.
 
-A stream is fed by one subscription to the store and holds nothing else. Bookmarks, which tell a quiet watcher how far
-it may resume from, come from one sweep over all streams of the process, so that a thousand idle watches need one timer.
+A stream is fed by one subscription to the store and holds nothing else. What many watchers are told is made once: the
+line of a small object, and of a large one what stands around its stored bytes. Bookmarks, which tell a quiet watcher
+how far it may resume from, come from one sweep over all streams of the process, so that a thousand idle watches need
+one timer.
 """
 
 from __future__ import annotations
@@ -40,17 +42,20 @@ _PREFIXES: Final[dict[str, bytes]] = {
     type_: b'{"type":"%b","object":' % type_.encode() for type_ in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK")
 }
 
-_SHARED_ITEMS: Final = 32
-_WORTH_KEEPING: Final = 64 * 1024
-"""Bytes of a line that is kept for the next watcher; larger ones are made for each, since they would add up."""
+_SHARED_ITEMS: Final = 64
+_SHARED_BYTES: Final = 16 * 1024 * 1024
+_WORTH_JOINING: Final = 64 * 1024
+"""Bytes of an object whose line is put together and kept for the next watcher."""
+_AT_ONCE: Final = 250
+"""Objects that a stream begins with, of one turn of the loop."""
 
 Encode = Callable[[Object], bytes]
 
 
 class WatchItem:
-    """One event. `object` is shared and read-only; `encoded` is the line that a watch sends for it."""
+    """One event. `object` is shared and read-only; `pieces` are, one after the other, the line that a watch sends."""
 
-    __slots__ = ("_encode", "_line", "_object", "_record", "_served", "type")
+    __slots__ = ("_encode", "_is_shared", "_object", "_pieces", "_record", "_served", "type")
 
     def __init__(
         self,
@@ -60,13 +65,15 @@ class WatchItem:
         record: Record | None = None,
         obj: Object | None = None,
         encode: Encode | None = None,
+        is_shared: bool = False,
     ) -> None:
         self.type: EventType = type_
         self._served = served
         self._record = record
         self._object = obj
         self._encode = encode
-        self._line = b""
+        self._is_shared = is_shared
+        self._pieces: tuple[bytes, ...] = ()
 
     @property
     def object(self) -> Object:
@@ -76,43 +83,66 @@ class WatchItem:
         return self._object
 
     def encoded(self) -> bytes:
-        if self._line:
-            return self._line
+        return b"".join(self.pieces())
+
+    def pieces(self) -> tuple[bytes, ...]:
+        if self._pieces:
+            return self._pieces
+        body = self._body()
+        prefix = _PREFIXES[self.type]
+        pieces = (b"%b%b}\n" % (prefix, body),) if len(body) <= _WORTH_JOINING else (prefix, body, b"}\n")
+        if self._is_shared:
+            self._pieces = pieces
+            if self._record is None or body is not self._record.value:
+                _SHARED.grow(len(body))
+        return pieces
+
+    def _body(self) -> bytes:
         if self._encode is not None:
-            body = self._encode(self.object)
-        elif self._record is not None:
-            body = raw(self._record.value, self._served)
-        else:
-            body = orjson.dumps(self._object)
-        line = b"%b%b}\n" % (_PREFIXES[self.type], body)
-        if len(line) <= _WORTH_KEEPING:
-            self._line = line
-        return line
+            return self._encode(self.object)
+        return raw(self._record.value, self._served) if self._record is not None else orjson.dumps(self._object)
 
 
 class _Shared:
     """The events of the newest changes, for all who watch the same: what a hundred watchers get is made once."""
 
     def __init__(self) -> None:
-        self._items: dict[tuple[int, int], tuple[Change, Served, WatchItem]] = {}
-        """By identity of change and resource, which are held so that nothing else can take it."""
+        self._items: dict[tuple[int, int, str, str], tuple[Change, Served, WatchItem]] = {}
+        """By identity of change and resource, which are held so that nothing else can take it, type and form."""
+        self._bytes = 0
 
-    def item(self, change: Change, served: Served) -> WatchItem:
-        key = (id(change), id(served))
+    def item(self, change: Change, served: Served, type_: EventType, form: str, encode: Encode | None) -> WatchItem:
+        """The change as an event of that type; `form` names what `encode` makes of an object."""
+        key = (id(change), id(served), type_, form)
         known = self._items.get(key)
         if known is not None:
             return known[2]
-        if change.record is None:
-            item = WatchItem("DELETED", served, record=change.final or change.previous)
-        else:
-            item = WatchItem("ADDED" if change.previous is None else "MODIFIED", served, record=change.record)
-        self._items[key] = (change, served, item)
-        if len(self._items) > _SHARED_ITEMS:
+        item = _made(change, served, type_, encode, is_shared=True)
+        if len(self._items) >= _SHARED_ITEMS:
             del self._items[next(iter(self._items))]
+        self._items[key] = (change, served, item)
         return item
+
+    def grow(self, size: int) -> None:
+        """So many bytes have been made for an item that did not exist before; too many, and all begins anew."""
+        self._bytes += size
+        if self._bytes > _SHARED_BYTES:
+            self._items.clear()
+            self._bytes = 0
 
 
 _SHARED: Final = _Shared()
+
+
+def _made(change: Change, served: Served, type_: EventType, encode: Encode | None, *, is_shared: bool) -> WatchItem:
+    record = change.record or change.final or change.previous
+    if change.record is None or type_ != "DELETED":
+        return WatchItem(type_, served, record=record, encode=encode, is_shared=is_shared)
+    # To these watchers the object is gone: they get the last state they were told of, with the revision of the change.
+    assert change.previous is not None
+    last = view(change.previous, served)
+    obj = {**last, "metadata": {**objects.metadata(last), "resourceVersion": str(change.revision)}}
+    return WatchItem(type_, served, obj=obj, encode=encode, is_shared=is_shared)
 
 
 class WatchStream:
@@ -122,8 +152,8 @@ class WatchStream:
     """
 
     __slots__ = (
-        "__weakref__", "_after", "_bookmarks", "_core", "_encode", "_failure", "_initial", "_is_plain", "_selection",
-        "_served", "_subscription", "_timer", "_unconverted", "deadline",
+        "__weakref__", "_after", "_beginning", "_bookmarks", "_core", "_encode", "_failure", "_form", "_initial",
+        "_selection", "_served", "_subscription", "_timer", "deadline",
     )  # fmt: skip
 
     def __init__(self, core: Core, served: Served, call: Call) -> None:
@@ -132,15 +162,16 @@ class WatchStream:
         self._served = served
         self._selection: Selection = selection.of(call, served)
         self._encode = _encoder(core, served, call)
-        self._is_plain = not self._selection and self._encode is None
+        self._form = _form(call)
+        """What watchers share who see objects alike; nothing where each sees its own."""
         self._bookmarks = options.bookmarks
         self._failure: errors.ApiError | None = None
         """Why there is nothing to watch; told within the stream, as everything that ends one."""
         self._after = 0
         """A revision that is yet to come: events up to it are not for this watcher."""
         self._initial: deque[WatchItem] = deque()
-        self._unconverted: list[Record] = []
-        """What the stream begins with, while a webhook has yet to convert it."""
+        self._beginning: list[Record] = []
+        """What the stream begins with, while it has yet to be selected, and converted where a webhook does that."""
         self._timer: asyncio.TimerHandle | None = None
         self._subscription = self._subscribe(call, options)
         timeout = max(0, options.timeout) or random.uniform(*_DEFAULT_TIMEOUT)  # noqa: S311 no secret, spreads reconnects
@@ -159,8 +190,8 @@ class WatchStream:
     async def __anext__(self) -> WatchItem:
         if self._failure is not None:
             raise self._failure
-        if self._unconverted:
-            await self._convert_initial()
+        if self._beginning:
+            await self._begin()
         if self._initial:
             return self._initial.popleft()
         while True:
@@ -178,8 +209,8 @@ class WatchStream:
         """All events that are there, at least one; an empty list at the end."""
         if self._failure is not None:
             raise self._failure
-        if self._unconverted:
-            await self._convert_initial()
+        if self._beginning:
+            await self._begin()
         if self._initial:
             items = list(self._initial)
             self._initial.clear()
@@ -237,27 +268,24 @@ class WatchStream:
             return store.watch(prefix, store.revision)
         self._after = start if start > store.revision else 0
         if wants_initial:
-            records = store.scan(prefix)
-            if served.conversion is None:
-                self._add_initial(records)
-            else:
-                self._unconverted = records
+            self._beginning = store.scan(prefix)
             if options.send_initial is not None and self._bookmarks:
                 self._initial.append(self._bookmark(store.revision, {INITIAL_EVENTS_END: "true"}))
         return subscription
 
-    def _add_initial(self, records: list[Record]) -> None:
-        chosen = self._selection
-        for record in records:
-            if not chosen or chosen.matches(record):
-                self._initial.append(WatchItem("ADDED", self._served, record=record, encode=self._encode))
-
-    async def _convert_initial(self) -> None:
-        """Puts the objects, once they are in the served version, before what follows them."""
+    async def _begin(self) -> None:
+        """Puts the objects that are there before what follows them."""
         after = list(self._initial)
         self._initial.clear()
-        records, self._unconverted = self._unconverted, []
-        self._add_initial(await shown_all(self._core, self._served, records))
+        records, self._beginning = self._beginning, []
+        records = await shown_all(self._core, self._served, records)
+        chosen = self._selection
+        for first in range(0, len(records), _AT_ONCE):
+            if first:
+                await asyncio.sleep(0)
+            for record in records[first : first + _AT_ONCE]:
+                if not chosen or chosen.matches(record):
+                    self._initial.append(WatchItem("ADDED", self._served, record=record, encode=self._encode))
         self._initial.extend(after)
 
     async def _converted(self, changes: list[Change]) -> list[Change]:
@@ -278,26 +306,23 @@ class WatchStream:
             return None
         if not change.key:
             return self._bookmark(change.revision, None)
-        served, chosen, encode = self._served, self._selection, self._encode
-        record, previous = change.record, change.previous
-        if self._is_plain:
-            return _SHARED.item(change, served)
+        type_ = self._type_of(change)
+        if type_ is None:
+            return None
+        if self._form:
+            return _SHARED.item(change, self._served, type_, self._form, self._encode)
+        return _made(change, self._served, type_, self._encode, is_shared=False)
+
+    def _type_of(self, change: Change) -> EventType | None:
+        """What the change is to this watcher; None if it is nothing."""
+        chosen, record, previous = self._selection, change.record, change.previous
         if not chosen:
-            if record is None:
-                return WatchItem("DELETED", served, record=change.final or previous, encode=encode)
-            return WatchItem("ADDED" if previous is None else "MODIFIED", served, record=record, encode=encode)
+            return "DELETED" if record is None else "ADDED" if previous is None else "MODIFIED"
         matches = record is not None and chosen.matches(record)
         matched = previous is not None and chosen.matches(previous)
         if matches:
-            return WatchItem("MODIFIED" if matched else "ADDED", served, record=record, encode=encode)
-        if not matched or previous is None:
-            return None
-        if record is None:
-            return WatchItem("DELETED", served, record=change.final or previous, encode=encode)
-        # To this watcher the object is gone: it gets the last state it was told of, with the revision of the change.
-        obj = view(previous, served)
-        stamped = {**obj, "metadata": {**objects.metadata(obj), "resourceVersion": str(change.revision)}}
-        return WatchItem("DELETED", served, obj=stamped, encode=encode)
+            return "MODIFIED" if matched else "ADDED"
+        return "DELETED" if matched else None
 
     def _bookmark(self, revision: int, annotations: dict[str, str] | None) -> WatchItem:
         metadata: Object = {"resourceVersion": str(revision)}
@@ -306,6 +331,10 @@ class WatchStream:
         resource = self._served.resource
         obj: Object = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
         return WatchItem("BOOKMARK", self._served, obj=obj, encode=self._encode)
+
+
+def _form(call: Call) -> str:
+    return "" if call.representation == "table" else f"{call.representation} {call.meta_version}"
 
 
 def _encoder(core: Core, served: Served, call: Call) -> Encode | None:

@@ -46,6 +46,7 @@ COMPACTION_THRESHOLD: Final = 10_000
 """Obsolete rows beyond the retained ones before compaction is worth its writes."""
 _COMPACTION_THRESHOLD_WHEN_FULL: Final = 200
 _RECENT_CHANGES: Final = 2_048
+_RECENT_BYTES: Final = 64 * 1024 * 1024
 _MAX_BATCH: Final = 512
 _PARSED: Final = 256
 """So many of the newest states stay parsed, for those who are told of the change. An object takes several times the
@@ -73,7 +74,8 @@ class Store:
         self._retention = Retention(0, 0)
         self._usage: Usage | None = None
         self._automatic_compaction: Compaction | None = None
-        self._recent: deque[Change] = deque(maxlen=_RECENT_CHANGES)
+        self._recent: deque[Change] = deque()
+        self._recent_bytes = 0
         self._parsed: deque[Record] = deque()
         self._parsed_bytes = 0
         self._subscribers = Subscribers()
@@ -396,9 +398,12 @@ class Store:
                 del pending[key]
             in_flight.popleft()
             recent.append(change)
+            self._recent_bytes += _size(change)
             self._retention.note(change)
             self._subscribers.publish(change)
             write.succeed()
+        while self._recent_bytes > _RECENT_BYTES or len(recent) > _RECENT_CHANGES:
+            self._recent_bytes -= _size(recent.popleft())
         while len(parsed) > _PARSED or self._parsed_bytes > _PARSED_BYTES:
             oldest = parsed.popleft()
             self._parsed_bytes -= len(oldest.value)
@@ -485,3 +490,8 @@ class Store:
 
 def _full_disk(path: Path) -> StoreFailed:
     return StoreFailed(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), path, retryable=True)
+
+
+def _size(change: Change) -> int:
+    """What it keeps in memory besides the current state, about."""
+    return sum(len(state.value) for state in (change.previous, change.final) if state is not None)

@@ -2,7 +2,8 @@
 
 Publishing looks up the key's own prefixes, one per length in use, so its cost depends on how many subscribers match and
 not on how many there are. A subscriber never holds up the writer or another subscriber: changes wait in its buffer,
-and one that lets the buffer grow past its limit is cut off with `Lagging`.
+and one that lets the buffer grow past its limit, in changes or in bytes, is cut off with `Lagging`. Many who wait for
+the same change are woken over several turns of the event loop.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Protocol
 
+from steelyard.kube import turns
 from steelyard.kube.store.errors import Lagging
 from steelyard.kube.store.record import Change
 
 _HISTORY_CHUNK: Final = 500
+_MOST_BYTES: Final = 16 * 1024 * 1024
+"""Of the states that a subscriber has yet to take. Subscribers share them, but one that is behind keeps them alive."""
 
 
 class ReadHistory(Protocol):
@@ -33,7 +37,8 @@ class Subscription:
     """
 
     __slots__ = (
-        "_after", "_buffer", "_cancel", "_error", "_limit", "_open", "_read", "_taken", "_until", "_waiter", "prefix",
+        "_after", "_buffer", "_bytes", "_cancel", "_error", "_is_woken", "_limit", "_open", "_read", "_taken", "_until",
+        "_waiter", "prefix",
     )  # fmt: skip
 
     def __init__(
@@ -51,6 +56,8 @@ class Subscription:
         self._cancel = cancel
         self._limit = limit
         self._buffer: deque[Change] = deque()
+        self._bytes = 0
+        self._is_woken = False
         self._taken = deque(recent)
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
@@ -80,6 +87,7 @@ class Subscription:
                 if chunk := await self._replay(self._read):
                     return chunk
             elif self._buffer:
+                self._bytes = 0
                 return _drain(self._buffer)
             elif not self._open:
                 return []
@@ -90,6 +98,7 @@ class Subscription:
         """All changes that are there, perhaps none, without waiting: for one that follows only the live changes."""
         if self._error is not None:
             raise self._error
+        self._bytes = 0
         return _drain(self._buffer) if self._buffer else []
 
     async def _replay(self, read: ReadHistory) -> list[Change]:
@@ -112,13 +121,20 @@ class Subscription:
             await self._waiter
         finally:
             self._waiter = None
+            self._is_woken = False
 
     def push(self, change: Change) -> bool:
         """Whether there was room. The caller cuts off a subscription that had none."""
-        if len(self._buffer) >= self._limit:
+        buffer = self._buffer
+        if len(buffer) >= self._limit or (self._bytes > _MOST_BYTES and buffer):
             return False
-        self._buffer.append(change)
-        self._wake()
+        buffer.append(change)
+        record = change.record
+        size = len(record.value) if record is not None else 0
+        self._bytes += size
+        if self._waiter is not None and not self._is_woken:
+            self._is_woken = True
+            turns.run(self._wake, turns.TELLING + size)
         return True
 
     def cut_off(self) -> None:
@@ -126,6 +142,7 @@ class Subscription:
 
     def fail(self, error: Exception) -> None:
         self._buffer.clear()
+        self._bytes = 0
         self._error = error
         self.close()
 
@@ -156,19 +173,19 @@ class Subscribers:
     """All open subscriptions, found by prefix."""
 
     def __init__(self) -> None:
-        self._by_prefix: dict[str, list[Subscription]] = {}
+        self._by_prefix: dict[str, dict[Subscription, None]] = {}
         self._lengths: dict[int, int] = {}
 
     def add(self, subscription: Subscription) -> None:
-        same = self._by_prefix.setdefault(subscription.prefix, [])
+        same = self._by_prefix.setdefault(subscription.prefix, {})
         if not same:
             length = len(subscription.prefix)
             self._lengths[length] = self._lengths.get(length, 0) + 1
-        same.append(subscription)
+        same[subscription] = None
 
     def remove(self, subscription: Subscription) -> None:
         same = self._by_prefix[subscription.prefix]
-        same.remove(subscription)
+        del same[subscription]
         if not same:
             del self._by_prefix[subscription.prefix]
             length = len(subscription.prefix)
