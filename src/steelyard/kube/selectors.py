@@ -7,7 +7,8 @@ Text that does not parse raises `errors.BadRequest`. A selector that matches eve
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from typing import Literal
 
 from steelyard.frozen import frozen
@@ -17,6 +18,8 @@ from steelyard.kube.objects import Object
 Operator = Literal["=", "!=", "in", "notin", "exists", "!", ">", "<"]
 
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+)")
+_MOST_TERMS = 1_000
+_LONGEST = 128 * 1024
 _SYMBOLS = frozenset({"=", "==", "!=", "!", "(", ")", ",", "<", ">"})
 
 
@@ -42,16 +45,66 @@ class Requirement:
                 return _compares(value, self.operator, next(iter(self.values)))
 
 
+class _LabelIndex:
+    """Requirements by the label they are about: what matching takes goes by the labels of an object, not by them."""
+
+    __slots__ = ("_absent", "_compared", "_needed", "_present", "_refused")
+
+    def __init__(self, requirements: Iterable[Requirement]) -> None:
+        self._needed: dict[str, frozenset[str]] = {}
+        self._refused: dict[str, frozenset[str]] = {}
+        present: set[str] = set()
+        absent: set[str] = set()
+        self._compared: list[Requirement] = []
+        for each in requirements:
+            match each.operator:
+                case "=" | "in":
+                    known = self._needed.get(each.key)
+                    self._needed[each.key] = each.values if known is None else known & each.values
+                case "!=" | "notin":
+                    self._refused[each.key] = self._refused.get(each.key, frozenset()) | each.values
+                case "exists":
+                    present.add(each.key)
+                case "!":
+                    absent.add(each.key)
+                case ">" | "<":
+                    self._compared.append(each)
+        self._present = frozenset(present)
+        self._absent = frozenset(absent)
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        if len(self._needed) > len(labels) or len(self._present) > len(labels):
+            return False
+        for key, values in self._needed.items():
+            if labels.get(key) not in values:
+                return False
+        if self._refused:
+            for key, value in labels.items():
+                if key in self._refused and value in self._refused[key]:
+                    return False
+        return (
+            self._absent.isdisjoint(labels)
+            and all(key in labels for key in self._present)
+            and all(each.matches(labels) for each in self._compared)
+        )
+
+
 @frozen
 class LabelSelector:
     requirements: tuple[Requirement, ...] = ()
     matches_nothing: bool = False
+    index: _LabelIndex | None = field(default=None, compare=False, repr=False)
 
     def __bool__(self) -> bool:
         return bool(self.requirements) or self.matches_nothing
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        return not self.matches_nothing and all(requirement.matches(labels) for requirement in self.requirements)
+        return not self.matches_nothing and (self.index is None or self.index.matches(labels))
+
+
+def _selector(requirements: Iterable[Requirement]) -> LabelSelector:
+    listed = tuple(requirements)
+    return LabelSelector(listed, index=_LabelIndex(listed))
 
 
 @frozen
@@ -66,12 +119,20 @@ class FieldSelector:
     """Which fields an object offers is the kind's business: `matches` is given the look-up."""
 
     requirements: tuple[FieldRequirement, ...] = ()
+    wanted: dict[str, tuple[frozenset[str], frozenset[str]]] = field(
+        default_factory=dict[str, tuple[frozenset[str], frozenset[str]]], compare=False, repr=False
+    )
+    """Field to the values it must have, all of them, and those it must not have."""
 
     def __bool__(self) -> bool:
         return bool(self.requirements)
 
     def matches(self, value_of: Callable[[str], str]) -> bool:
-        return all((value_of(wanted.field) == wanted.value) != wanted.negated for wanted in self.requirements)
+        for name, (needed, refused) in self.wanted.items():
+            value = value_of(name)
+            if value in refused or (needed and (len(needed) > 1 or value not in needed)):
+                return False
+        return True
 
     def exact(self, field: str) -> str:
         """The one value that the field must have, or nothing: lets a list by name become a get."""
@@ -88,6 +149,7 @@ def parse_labels(text: str) -> LabelSelector:
     >>> parse_labels("app=web,tier in (a, b),!old").matches({"app": "web", "tier": "a"})
     True
     """
+    _check_terms(text)
     tokens = _tokens(text)
     requirements: list[Requirement] = []
     position = 0
@@ -100,7 +162,7 @@ def parse_labels(text: str) -> LabelSelector:
             position += 1
             if position == len(tokens):
                 raise _unparsable("found '', expected: identifier after ','")
-    return LabelSelector(tuple(requirements))
+    return _selector(requirements)
 
 
 def from_object(selector: Object | None) -> LabelSelector:
@@ -118,12 +180,13 @@ def from_object(selector: Object | None) -> LabelSelector:
             raise errors.BadRequest(f'"{expression.get("operator")}" is not a valid label selector operator')
         values = frozenset(str(value) for value in objects.sequence(expression.get("values")))
         requirements.append(Requirement(str(expression.get("key") or ""), operator, values))
-    return LabelSelector(tuple(requirements))
+    return _selector(requirements)
 
 
 @remembering.briefly(1024, 1024)
 def parse_fields(text: str) -> FieldSelector:
     r"""`metadata.name=a,status.phase!=Running`; `\\`, `\,` and `\=` in a value stand for the character itself."""
+    _check_terms(text)
     requirements: list[FieldRequirement] = []
     for term in _split_unescaped(text):
         if not term:
@@ -132,7 +195,19 @@ def parse_fields(text: str) -> FieldSelector:
         if found is None or not found[1].strip():
             raise errors.BadRequest(f"invalid selector: '{text}'; can't understand '{term}'")
         requirements.append(FieldRequirement(found[1].strip(), _unescape(found[3], text), found[2] == "!="))
-    return FieldSelector(tuple(requirements))
+    wanted: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
+    for each in requirements:
+        needed, refused = wanted.get(each.field, (frozenset[str](), frozenset[str]()))
+        own = frozenset({each.value})
+        wanted[each.field] = (needed, refused | own) if each.negated else (needed | own, refused)
+    return FieldSelector(tuple(requirements), wanted)
+
+
+def _check_terms(text: str) -> None:
+    if len(text) > _LONGEST or text.count(",") >= _MOST_TERMS:
+        raise errors.BadRequest(
+            f"the selector is too long: it may have {_MOST_TERMS} terms and values in {_LONGEST} characters"
+        )
 
 
 def format_labels(labels: Mapping[str, str]) -> str:

@@ -8,12 +8,18 @@ what does not fit waits in line for the next ones. Where nobody waits, it costs 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeVar
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 PER_TURN: Final = 1024 * 1024
 """Bytes: to encrypt and send them takes one or two milliseconds."""
+_SECONDS: Final = 0.005
+_FEW: Final = 50
 TELLING: Final = 3 * 1024
 """What it takes to tell one watcher of anything, however small, in terms of bytes."""
 
@@ -78,3 +84,32 @@ def _resolve(room: asyncio.Future[None]) -> None:
 _TURNS: Final = _Turns()
 run: Final = _TURNS.run
 take: Final = _TURNS.take
+
+
+class Pause:
+    """For work that nobody can send away: lets others have the loop whenever it has had it for a few milliseconds."""
+
+    __slots__ = ("_since",)
+
+    def __init__(self) -> None:
+        self._since = time.perf_counter()
+
+    async def if_due(self) -> bool:
+        """Whether there was a pause."""
+        if time.perf_counter() - self._since < _SECONDS:
+            return False
+        await asyncio.sleep(0)
+        self._since = time.perf_counter()
+        return True
+
+
+async def paced(make: Callable[[_T], _R], values: Sequence[_T]) -> list[_R]:
+    """What is made of each, with pauses where they are many."""
+    if len(values) <= _FEW:
+        return [make(value) for value in values]
+    made: list[_R] = []
+    pause = Pause()
+    for first in range(0, len(values), _FEW):
+        made += [make(value) for value in values[first : first + _FEW]]
+        await pause.if_due()
+    return made

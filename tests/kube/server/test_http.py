@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import logging
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -430,6 +430,8 @@ class TestWatch:
             async def batch(self) -> list[Any]:
                 raise RuntimeError("inner detail")
 
+            def when_cut_off(self, callback: Callable[[], None]) -> None: ...
+
             def close(self) -> None: ...
 
         async with served(Broken(Reply(200))) as site:
@@ -444,6 +446,8 @@ class TestWatch:
             async def batch(self) -> list[Any]:
                 await closed.wait()
                 return []
+
+            def when_cut_off(self, callback: Callable[[], None]) -> None: ...
 
             def close(self) -> None:
                 closed.set()

@@ -2,7 +2,7 @@
 
 One subscription and one task per server, whatever the number of concerns. A concern decides and writes in one go on the
 newest state and does not wait for its writes: they are durable in order, and each comes back as a change. Work is done
-in slices, so that a deletion of thousands of objects leaves the loop to others.
+in slices of a few milliseconds, so that a deletion of thousands of objects leaves the loop to others.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from steelyard.kube import turns
 from steelyard.kube.store.errors import Lagging, StoreError, StoreFailed
 from steelyard.kube.store.record import Change, Record
 from steelyard.kube.store.store import Store
 
 _log = logging.getLogger(__name__)
-_SLICE: Final = 100
 _RETRY_SECONDS: Final = 1.0
 
 
@@ -107,14 +107,16 @@ class Background:
                 continue
             if not changes:
                 return
-            self._observe(changes)
+            await self._observe(changes)
 
     def _wake(self) -> None:
         """A change of no key ends the wait for changes and means nothing else."""
         self._subscription.push(Change(self._store.revision, "", None, None))
 
-    def _observe(self, changes: list[Change]) -> None:
+    async def _observe(self, changes: list[Change]) -> None:
+        pause = turns.Pause()
         for change in changes:
+            await pause.if_due()
             if change.key:
                 for concern in self._concerns:
                     try:
@@ -124,12 +126,10 @@ class Background:
                         _log.exception("a change could not be followed", extra={"key": change.key})
 
     async def _drain(self) -> None:
-        while True:
+        pause = turns.Pause()
+        while not all(concern.is_idle for concern in self._concerns):
             for concern in self._concerns:
-                for _ in range(_SLICE):
-                    item = concern.take()
-                    if item is None:
-                        break
+                while (item := concern.take()) is not None:
                     try:
                         concern.process(item)
                     except StoreError:
@@ -139,9 +139,8 @@ class Background:
                     except Exception:
                         # Not put back: what fails otherwise than the store would fail for ever, and hold up the rest.
                         _log.exception("background work failed", extra={"item": item})
-            if all(concern.is_idle for concern in self._concerns):
-                return
-            await asyncio.sleep(0)
+                    if await pause.if_due():
+                        break
 
     async def close(self) -> None:
         for concern in self._concerns:

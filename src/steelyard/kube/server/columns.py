@@ -13,7 +13,7 @@ from typing import Any, cast
 import orjson
 
 from steelyard.frozen import frozen
-from steelyard.kube import ages, objects
+from steelyard.kube import ages, effort, objects
 from steelyard.kube.builtin import types
 from steelyard.kube.objects import Object
 from steelyard.kube.server import jsonpath
@@ -87,7 +87,10 @@ def _declared(column: Object) -> Column:
     kind = str(column.get("type") or "string")
 
     def cell(obj: Object, now: datetime) -> Any:
-        return _typed(kind, jsonpath.find(path, obj), now)
+        try:
+            return _typed(kind, jsonpath.find(path, obj), now)
+        except effort.Exhausted:
+            return None
 
     return Column(
         str(column.get("name") or ""),

@@ -173,6 +173,14 @@ def view(record: Record, served: Served) -> Object:
     return {**obj, "apiVersion": served.resource.api_version}
 
 
+def glimpse(record: Record, served: Served) -> Object:
+    """The same for one object of many: a large one is not kept parsed."""
+    obj = record.read()
+    if obj.get("apiVersion") == served.resource.api_version:
+        return obj
+    return {**obj, "apiVersion": served.resource.api_version}
+
+
 async def shown(core: Core, served: Served, record: Record) -> Record:
     """The record in the served version where a webhook converts it; `view` and `raw` do the rest. May take a while."""
     return (await shown_all(core, served, [record]))[0] if served.conversion is not None else record

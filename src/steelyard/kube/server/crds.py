@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 _MANAGER: Final = "kube-apiserver"
 """Upstream's controllers for definitions run in kube-apiserver, and write under its name."""
 _BACKGROUND: Final = DeleteOptions(propagation="Background")
-_AT_ONCE: Final = 500
+_AT_ONCE: Final = 20
 _KEPT_BYTES: Final = 256 * 1024 * 1024
 _BYTES_DESCRIBED: Final = 10
 """What a description takes for each byte of its definition, about."""
@@ -47,6 +47,8 @@ class Definitions(Work):
         self._prefix = core.prefix(CUSTOM_RESOURCE_DEFINITIONS)
         self._terminating: dict[str, str] = {}
         """Collections whose definition is being deleted, to its name."""
+        self._cleared: dict[str, str] = {}
+        """How far a large one of them has been gone through."""
 
     def load(self, records: Iterable[Record]) -> None:
         for record in self._core.store.scan(self._prefix):
@@ -150,13 +152,17 @@ class Definitions(Work):
     def _clear_up(self, record: Record) -> None:
         name = objects.name(record.object)
         record = self._report(record, crdstatus.deletion_in_progress(record.object, self._now()))
-        left = self._core.store.scan(self._collection(record.object))[:_AT_ONCE]
+        collection = self._collection(record.object)
+        left = self._core.store.scan(collection, after=self._cleared.pop(name, ""), limit=_AT_ONCE)
         for listed in left:
             current = self._core.store.head(listed.key)
             write = deleting.start(self._core, current, _BACKGROUND) if current is not None else None
             if write is not None:
                 self.write(write, name)
-        if not left:
+        if len(left) == _AT_ONCE:
+            self._cleared[name] = left[-1].key
+            self.enqueue(name)
+        elif not self._core.store.count(collection):
             self.write(deleting.without_finalizer(self._core, record, crdstatus.FINALIZER), name)
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import orjson
 
-from steelyard.kube import errors, objects
+from steelyard.kube import errors, objects, turns
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from steelyard.kube.server import bodies, crdstatus, reading, selection
@@ -126,7 +126,7 @@ async def delete_collection(core: Core, served: Served, call: Call) -> Reply:
     wanted = parameters.delete_options(call.options, call.body)
     chosen = selection.of(call, served)
     listed = await shown_all(core, served, core.store.scan(core.prefix(served.resource, call.namespace)))
-    records = [record for record in listed if not chosen or chosen.matches(record)]
+    records = await chosen.choose(listed) if chosen else listed
     warnings = _advice(served, wanted)
     if core.webhooks.plan(served, "", "DELETE") is not None:
         warnings += await _delete_each(core, served, call, records, wanted)
@@ -135,14 +135,18 @@ async def delete_collection(core: Core, served: Served, call: Call) -> Reply:
     metadata: Object = {"resourceVersion": str(core.store.revision)}
     if served.custom:
         metadata["continue"] = ""
-    items = [view(record, served) for record in records]
-    if not served.custom:
-        items = [{key: item[key] for key in item if key not in {"apiVersion", "kind"}} for item in items]
+    items = await turns.paced(lambda record: _listed(record, served), records)
     return Reply(
         200,
         {"kind": served.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata, "items": items},
         warnings=warnings,
     )
+
+
+def _listed(record: Record, served: Served) -> Object:
+    """As an item of a list: those of built-in kinds do not repeat what the list says of them."""
+    item = view(record, served)
+    return item if served.custom else {key: item[key] for key in item if key not in {"apiVersion", "kind"}}
 
 
 async def _delete_each(
@@ -165,7 +169,9 @@ async def _delete_each(
 async def _delete_all(core: Core, served: Served, records: Sequence[Record], wanted: DeleteOptions) -> None:
     """Starts all deletions before waiting for any: they share commits."""
     writes: list[asyncio.Future[Record]] = []
+    pause = turns.Pause()
     for listed in records:
+        await pause.if_due()
         record = core.store.head(listed.key)
         if record is None or objects.uid(record.object) != objects.uid(listed.object):
             continue

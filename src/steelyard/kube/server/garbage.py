@@ -8,7 +8,10 @@ one step on the newest state, so that no decision is out of date when it is carr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
@@ -23,11 +26,24 @@ from steelyard.kube.server.registry import Served
 from steelyard.kube.server.reporting import Reports
 from steelyard.kube.store.record import Change, Record
 
+_AT_ONCE = 100
+"""Dependents that are let go, or objects that are looked at, in one step."""
+_UID = re.compile(rb'"uid":"([^"\\]{1,128})"')
 _OWNED = b'"ownerReferences":['
 _DELETED = b'"deletionTimestamp":"'
 _BACKGROUND = DeleteOptions(propagation="Background")
 _FOREGROUND = DeleteOptions(propagation="Foreground")
 _AS_MARKED = DeleteOptions()
+
+
+@dataclass(slots=True)
+class _Search:
+    """For owners by their UIDs; with each, the dependents and their references."""
+
+    wanted: dict[str, list[tuple[Object, Object]]] = field(default_factory=dict[str, list[tuple[Object, Object]]])
+    current: dict[str, list[tuple[Object, Object]]] = field(default_factory=dict[str, list[tuple[Object, Object]]])
+    after: str = ""
+    """How far the search for the current ones has come."""
 
 
 class Garbage(Work):
@@ -46,11 +62,13 @@ class Garbage(Work):
         """Keys of dependents with an owner of a kind that is not served: they wait for its definition."""
         self._unseen: set[str] = set()
         """Keys of dependents whose owners have not been looked for yet."""
+        self._sought: dict[str, _Search] = {}
+        """Collections in which owners are looked for that are not where their dependents are."""
         self._definitions = core.prefix(CUSTOM_RESOURCE_DEFINITIONS)
         self._events = core.prefix(EVENTS)
 
     def load(self, records: Iterable[Record]) -> None:
-        for index in (self._owners, self._dependents, self._waiting, self._unresolved, self._unseen):
+        for index in (self._owners, self._dependents, self._waiting, self._unresolved, self._unseen, self._sought):
             index.clear()
         for record in records:
             self._put(record)
@@ -99,8 +117,9 @@ class Garbage(Work):
         before = self._owners.get(key, ())
         if before == owners:
             return False
+        after = frozenset(owners)
         for uid in before:
-            if uid not in owners:
+            if uid not in after:
                 dependents = self._dependents.get(uid)
                 if dependents is not None:
                     dependents.discard(key)
@@ -117,6 +136,9 @@ class Garbage(Work):
         return True
 
     def process(self, item: str) -> None:
+        if item in self._sought:
+            self._search(item)
+            return
         record = self._core.store.head(item)
         if record is None:
             return
@@ -134,15 +156,16 @@ class Garbage(Work):
         """Nothing is done while it is not known of every owner whether it exists."""
         obj = record.object
         references = objects.owner_references(obj)
-        owners = [self._owner(reference, record) for reference in references]
+        kinds: dict[tuple[Any, Any], Served | None] = {}
+        owners = [self._owner(reference, record, kinds) for reference in references]
         is_new = record.key in self._unseen
         self._unseen.discard(record.key)
         if any(owner is _UNKNOWN for owner in owners):
             return
         if is_new:
-            for reference, owner in zip(references, owners, strict=True):
-                if owner is _GONE:
-                    self._report_misplaced(record, reference)
+            self._look_elsewhere(
+                record, [each for each, owner in zip(references, owners, strict=True) if owner is _GONE]
+            )
         waiting = [owner is not _GONE and _waits(owner) for owner in owners]
         standing = [
             reference
@@ -164,9 +187,12 @@ class Garbage(Work):
         finalizers = objects.finalizers(obj)
         self._delete(record, _BACKGROUND if _PROPAGATING.isdisjoint(finalizers) else _AS_MARKED)
 
-    def _owner(self, reference: Object, dependent: Record) -> Object:
+    def _owner(self, reference: Object, dependent: Record, kinds: dict[tuple[Any, Any], Served | None]) -> Object:
         """The owner, or `_GONE`, or `_UNKNOWN` where the server cannot tell and so must not delete."""
-        served = self._kind(reference)
+        kind = (reference.get("apiVersion"), reference.get("kind"))
+        if kind not in kinds:
+            kinds[kind] = self._kind(reference)
+        served = kinds[kind]
         if served is None:
             self._unresolved.add(dependent.key)
             return _UNKNOWN
@@ -183,24 +209,48 @@ class Garbage(Work):
         served = self._core.registry.of_kind(group, str(reference.get("kind") or ""))
         return self._core.registry.find(group, version, served.resource.plural) if served is not None else None
 
-    def _report_misplaced(self, dependent: Record, reference: Object) -> None:
-        """An owner in another namespace is none; whoever wrote the reference is told why the object goes."""
-        served = self._kind(reference)
-        if served is None or not served.resource.namespaced:
+    def _look_elsewhere(self, dependent: Record, references: list[Object]) -> None:
+        """An owner in another namespace is none; whoever wrote the reference is told why the object goes.
+
+        The owners are looked for later, and those of many dependents together.
+        """
+        for reference in references:
+            served = self._kind(reference)
+            if served is not None and served.resource.namespaced:
+                prefix = self._core.prefix(served.resource)
+                if prefix not in self._sought:
+                    self.enqueue(prefix)
+                self._sought.setdefault(prefix, _Search()).wanted.setdefault(
+                    str(reference.get("uid") or ""), []
+                ).append((dependent.object, reference))
+
+    def _search(self, prefix: str) -> None:
+        """Goes through some of a collection; what is sought meanwhile is looked for from the beginning again."""
+        search = self._sought[prefix]
+        records = self._core.store.scan(prefix, after=search.after, limit=_AT_ONCE)
+        if not search.after:
+            search.current, search.wanted = search.wanted, {}
+        for record in records:
+            for uid in search.current.keys() & {each.decode() for each in _UID.findall(record.value)}:
+                if objects.uid(record.object) == uid:
+                    for dependent, reference in search.current.pop(uid):
+                        self._report_misplaced(dependent, reference, keys.locate(record.key).namespace)
+        search.after = records[-1].key if len(records) == _AT_ONCE and search.current else ""
+        if search.after or search.wanted:
+            self.enqueue(prefix)
+        else:
+            del self._sought[prefix]
+
+    def _report_misplaced(self, dependent: Object, reference: Object, elsewhere: str) -> None:
+        here = objects.namespace(dependent)
+        if elsewhere == here:
             return
-        uid = str(reference.get("uid") or "")
-        needle = f'"uid":"{uid}"'.encode()
-        here = objects.namespace(dependent.object)
-        for record in self._core.store.heads(self._core.prefix(served.resource)):
-            if needle in record.value and objects.uid(record.object) == uid:
-                if keys.locate(record.key).namespace != here:
-                    owner = (
-                        f"[{reference.get('apiVersion')}/{reference.get('kind')}, namespace: {here}, "
-                        f"name: {reference.get('name')}, uid: {uid}]"
-                    )
-                    message = f'ownerRef {owner} does not exist in namespace "{here}"'
-                    self._reports.warn(dependent.object, "OwnerRefInvalidNamespace", message)
-                return
+        owner = (
+            f"[{reference.get('apiVersion')}/{reference.get('kind')}, namespace: {here}, "
+            f"name: {reference.get('name')}, uid: {reference.get('uid')}]"
+        )
+        message = f'ownerRef {owner} does not exist in namespace "{here}"'
+        self._reports.warn(dependent, "OwnerRefInvalidNamespace", message)
 
     def _is_waiting(self, key: str) -> bool:
         record = self._core.store.head(key)
@@ -233,12 +283,13 @@ class Garbage(Work):
 
     def _wait_for_dependents(self, record: Record) -> None:
         uid = objects.uid(record.object)
+        is_new = uid not in self._waiting
         self._waiting[uid] = record.key
         if not any(self._blocking(uid)):
             self._remove_finalizer(record, FOREGROUND)
-            return
-        for dependent in self._dependents.get(uid, ()):
-            self.enqueue(dependent)
+        elif is_new:
+            for dependent in self._dependents.get(uid, ()):
+                self.enqueue(dependent)
 
     def _blocking(self, uid: str) -> Iterable[bool]:
         for key in self._dependents.get(uid, ()):
@@ -250,13 +301,18 @@ class Garbage(Work):
 
     def _orphan(self, record: Record) -> None:
         uid = objects.uid(record.object)
-        for key in list(self._dependents.get(uid, ())):
+        orphaned = 0
+        for key in self._dependents.get(uid, ()):
             dependent = self._core.store.head(key)
             if dependent is not None:
                 references = objects.owner_references(dependent.object)
                 kept = [reference for reference in references if reference.get("uid") != uid]
                 if len(kept) != len(references):
                     self._set_owners(dependent, kept)
+                    orphaned += 1
+                    if orphaned == _AT_ONCE:
+                        self.enqueue(record.key)
+                        return
         self._remove_finalizer(record, ORPHAN)
 
     def _set_owners(self, record: Record, owners: list[Object]) -> None:

@@ -11,11 +11,13 @@ import re
 from collections.abc import Callable
 from typing import Any, cast
 
-from steelyard.kube import objects, remembering
+from steelyard.kube import effort, objects, remembering
 
 Step = Callable[[list[Any]], list[Any]]
 Path = tuple[Step, ...]
 
+_STEPS = 30
+"""Of looking at one value, for the effort of going through a large object."""
 _FIELD = re.compile(r"\.((?:\\.|[^.\[\]\\])+)")
 _QUOTED = re.compile(r"\[\s*(?:'((?:\\.|[^'\\])*)'|\"((?:\\.|[^\"\\])*)\")\s*\]")
 _INDEX = re.compile(r"\[\s*(-?\d{1,9}|\*)\s*\]")
@@ -62,6 +64,7 @@ def lenient(text: str) -> Path:
 def find_all(path: Path, value: Any) -> list[Any]:
     values: list[Any] = [value]
     for step in path:
+        effort.spend(len(values) * _STEPS)
         values = step(values)
         if not values:
             break

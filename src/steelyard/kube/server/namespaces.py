@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -27,7 +27,8 @@ SYSTEM: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 FINALIZER: Final = "kubernetes"
 _BACKGROUND: Final = DeleteOptions(propagation="Background")
 _PODS: Final = Resource("", "v1", "pods", "Pod")
-_AT_ONCE: Final = 500
+_AT_ONCE: Final = 20
+_DONE: Final = object()
 _DELETED: Final = b'"deletionTimestamp":"'
 _WELL: Final = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
@@ -49,13 +50,15 @@ _WELL: Final = {
 class _Content:
     """What is left in a namespace after everything that can go was told to go."""
 
-    left: list[Record] = field(default_factory=list[Record])
+    left: Counter[str] = field(default_factory=Counter[str])
+    """How many objects of which kind."""
+    finalizers: Counter[str] = field(default_factory=Counter[str])
+    """What holds them."""
     refusals: list[str] = field(default_factory=list[str])
     """Why webhooks do not let go: the first reason for each kind."""
     is_asked_about: bool = False
     """Webhooks have a say, and have not said all of it."""
     waits_for_pods: bool = False
-    deletions: int = 0
 
     @property
     def is_gone(self) -> bool:
@@ -70,15 +73,18 @@ class _Content:
             found["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", message)
         if not self.left or self.waits_for_pods:
             return found
-        kinds = Counter(f"{_resource(each)} has" for each in self.left)
-        content = ", ".join(f"{kind} {count} resource instances" for kind, count in sorted(kinds.items()))
+        kinds = sorted((f"{kind} has", count) for kind, count in self.left.items())
+        content = ", ".join(f"{kind} {count} resource instances" for kind, count in kinds)
         found["NamespaceContentRemaining"] = ("SomeResourcesRemain", f"Some resources are remaining: {content}")
-        finalizers = Counter(finalizer for each in self.left for finalizer in objects.finalizers(each.object))
-        if finalizers:
-            names = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(finalizers.items()))
+        if self.finalizers:
+            counted = sorted(self.finalizers.items())
+            names = ", ".join(f"{name} in {count} resource instances" for name, count in counted)
             message = f"Some content in the namespace has finalizers remaining: {names}"
             found["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
         return found
+
+
+_Pass: TypeAlias = tuple[_Content, Iterator[None]]
 
 
 class Namespaces(Work):
@@ -88,9 +94,12 @@ class Namespaces(Work):
         self._housekeeping = Housekeeping(core, "namespace-controller")
         self._prefix = core.prefix(NAMESPACES)
         self._terminating: set[str] = set()
+        self._passes: dict[str, _Pass] = {}
+        """What goes on in namespaces with many objects."""
 
     def load(self, records: Iterable[Record]) -> None:
         self._terminating.clear()
+        self._passes.clear()
         for record in self._core.store.scan(self._prefix):
             self._put(record)
 
@@ -100,6 +109,7 @@ class Namespaces(Work):
                 self._put(change.record)
             else:
                 self._terminating.discard(change.key.removeprefix(self._prefix))
+                self._passes.pop(change.key.removeprefix(self._prefix), None)
         elif change.record is None and self._terminating:
             namespace = keys.locate(change.key).namespace
             if namespace in self._terminating:
@@ -120,14 +130,19 @@ class Namespaces(Work):
             return
         if not objects.sequence(objects.at(record.object, "spec", "finalizers")):
             return
-        content = _Content()
-        if not self._empty(item, content):
+        content, going_on = self._passes.pop(item, None) or self._start(item)
+        if next(going_on, _DONE) is not _DONE:
+            self._passes[item] = (content, going_on)
             self.enqueue(item)
         elif not self._report(record, content) and content.is_gone:
             self._finish(record)
 
-    def _empty(self, namespace: str, content: _Content) -> bool:
-        """Starts the deletion of everything and notes what is left then; False if there is more than fits into one go.
+    def _start(self, namespace: str) -> _Pass:
+        content = _Content()
+        return content, self._empty(namespace, content)
+
+    def _empty(self, namespace: str, content: _Content) -> Iterator[None]:
+        """Starts the deletion of everything and notes what is left then, stopping after every few objects.
 
         Pods go first: while there are some, nothing else does.
         """
@@ -135,17 +150,18 @@ class Namespaces(Work):
         for served in kinds:
             if not served.resource.namespaced:
                 continue
-            if not self._empty_collection(namespace, served, content):
-                return False
+            yield from self._empty_collection(namespace, served, content)
             if served.resource == _PODS and not content.is_gone:
                 content.waits_for_pods = True
-                return True
-        return True
+                return
 
-    def _empty_collection(self, namespace: str, served: Served, content: _Content) -> bool:
+    def _empty_collection(self, namespace: str, served: Served, content: _Content) -> Iterator[None]:
         refusals: list[str] = []
-        left: list[Record] = []
-        for listed in self._core.store.scan(self._core.prefix(served.resource, namespace)):
+        left: Counter[str] = Counter()
+        finalizers: Counter[str] = Counter()
+        for number, listed in enumerate(self._core.store.scan(self._core.prefix(served.resource, namespace)), 1):
+            if number % _AT_ONCE == 0:
+                yield
             current = self._core.store.head(listed.key)
             if current is None:
                 continue
@@ -156,17 +172,15 @@ class Namespaces(Work):
             write = deleting.start(self._core, current, _BACKGROUND)
             if write is not None:
                 self.write(write, namespace)
-                content.deletions += 1
-                if content.deletions == _AT_ONCE:
-                    return False
             held = self._core.store.head(listed.key)
             if held is not None:
-                left.append(held)
+                left[_resource(held)] += 1
+                finalizers.update(objects.finalizers(held.object))
         if refusals:
             content.refusals.append(refusals[0])
         else:
             content.left += left
-        return True
+            content.finalizers += finalizers
 
     def _finish(self, record: Record) -> None:
         """Lets go of a namespace that is empty; finalizers of others may hold it still."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 import orjson
 
-from steelyard.kube import errors, objects
+from steelyard.kube import errors, objects, turns
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server import listoptions, selection, tables
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server.call import Call, Reply
-from steelyard.kube.server.core import Core, raw, shown, shown_all, view
+from steelyard.kube.server.core import Core, glimpse, raw, shown, shown_all, view
 from steelyard.kube.server.listoptions import Continuation, ListOptions
 from steelyard.kube.server.registry import Served
 from steelyard.kube.store.errors import Compacted
@@ -45,12 +46,13 @@ def of_object(core: Core, served: Served, obj: Object, call: Call, code: int = 2
             return Reply(code, tables.partial(obj, call.meta_version))
         case "table":
             metadata: Object = {"resourceVersion": objects.resource_version(obj)}
-            return Reply(code, _table(core, served, call, [obj], metadata))
+            rows = [_row(core, served, call)(obj)]
+            return Reply(code, tables.render(served.columns, rows, metadata, version=call.meta_version))
 
 
-def _table(core: Core, served: Served, call: Call, items: list[Object], metadata: Object) -> Object:
+def _row(core: Core, served: Served, call: Call) -> Callable[[Object], Object]:
     include = tables.include_option(call.options.get("includeObject", ""))
-    return tables.render(served.columns, items, metadata, now=core.now(), include=include, version=call.meta_version)
+    return tables.rows(served.columns, now=core.now(), include=include, version=call.meta_version)
 
 
 async def list_(core: Core, served: Served, call: Call) -> Reply:
@@ -71,12 +73,15 @@ async def list_(core: Core, served: Served, call: Call) -> Reply:
         opening = orjson.dumps(
             {"kind": served.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata}
         )[:-1]
-        items = b",".join([_item(record, served) for record in records])
+        items = b",".join(await turns.paced(lambda record: _item(record, served), records))
         return Reply(200, raw=b'%b,"items":[%b]}' % (opening, items), records=records, metadata=metadata)
-    items = [view(record, served) for record in records]
     if call.representation == "metadata":
-        return Reply(200, tables.partial_list(items, metadata, call.meta_version))
-    return Reply(200, _table(core, served, call, items, metadata))
+        version = call.meta_version
+        parts = await turns.paced(lambda record: tables.partial(glimpse(record, served), version), records)
+        return Reply(200, tables.partial_list(parts, metadata, version))
+    row = _row(core, served, call)
+    rows = await turns.paced(lambda record: row(glimpse(record, served)), records)
+    return Reply(200, tables.render(served.columns, rows, metadata, version=call.meta_version))
 
 
 def _item(record: Record, served: Served) -> bytes:
@@ -158,7 +163,7 @@ async def _records(
     else:
         records = store.scan(page.prefix, limit=wanted)
     records = await shown_all(core, served, records)
-    matching = [record for record in records if chosen.matches(record)] if chosen else records
+    matching = await chosen.choose(records) if chosen else records
     if 0 < page.limit <= len(matching):
         shown_now = matching[: page.limit]
         # Whether what is behind the page matches is found out when it is asked for.

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from steelyard.frozen import frozen
-from steelyard.kube import errors, objects, selectors
+from steelyard.kube import errors, objects, selectors, turns
 from steelyard.kube.objects import Object
 from steelyard.kube.server import jsonpath
 from steelyard.kube.server.call import Call
 from steelyard.kube.server.registry import Served
 from steelyard.kube.store.record import Record
 
+_MOST_NEEDLES = 4
 _METADATA_FIELDS = {"metadata.name": ("metadata", "name"), "metadata.namespace": ("metadata", "namespace")}
 
 
@@ -23,6 +25,8 @@ class Selection:
     paths: Mapping[str, jsonpath.Path]
     name: str = ""
     """The one name that can match, where the field selector or the path says so."""
+    needles: tuple[bytes, ...] = ()
+    """Labels as they stand in the JSON of whatever matches: most of what does not is told without reading it."""
 
     def __bool__(self) -> bool:
         return bool(self.labels) or bool(self.fields)
@@ -30,10 +34,17 @@ class Selection:
     def matches(self, record: Record) -> bool:
         if self.name and not record.key.endswith(f"/{self.name}"):
             return False
-        obj = record.object
+        if any(needle not in record.value for needle in self.needles):
+            return False
+        obj = record.read()
         if self.labels and not self.labels.matches(objects.labels(obj)):
             return False
         return not self.fields or self.fields.matches(lambda field: self._value(obj, field))
+
+    async def choose(self, records: Sequence[Record]) -> list[Record]:
+        """Those that match, with pauses where there are many to look at."""
+        kept = await turns.paced(self.matches, records)
+        return list(itertools.compress(records, kept))
 
     def _value(self, obj: Object, field: str) -> str:
         metadata = _METADATA_FIELDS.get(field)
@@ -55,7 +66,12 @@ def of(call: Call, served: Served) -> Selection:
     for wanted in fields.requirements:
         if wanted.field not in _METADATA_FIELDS and wanted.field not in served.fields:
             raise errors.BadRequest(_unknown(served, wanted.field))
-    return Selection(labels, fields, served.fields, fields.exact("metadata.name"))
+    return Selection(labels, fields, served.fields, fields.exact("metadata.name"), _needles(labels))
+
+
+def _needles(labels: selectors.LabelSelector) -> tuple[bytes, ...]:
+    exact = [each for each in labels.requirements if each.operator in ("=", "in") and len(each.values) == 1]
+    return tuple(f'"{each.key}":"{next(iter(each.values))}"'.encode() for each in exact[:_MOST_NEEDLES])
 
 
 def _unknown(served: Served, field: str) -> str:

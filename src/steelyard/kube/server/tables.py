@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from steelyard.kube import errors, objects
+from steelyard.kube import effort, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.server.call import MetaVersion
 from steelyard.kube.server.columns import Columns
@@ -21,13 +21,16 @@ def include_option(value: str) -> str:
     return value or "Metadata"
 
 
+def rows(columns: Columns, *, now: datetime, include: str, version: MetaVersion = "v1") -> Callable[[Object], Object]:
+    """What makes the row of an object."""
+    return lambda obj: _row(columns, obj, now, include, version)
+
+
 def render(
     columns: Columns,
-    items: Iterable[Object],
+    rows: Iterable[Object],
     metadata: Object,
     *,
-    now: datetime,
-    include: str,
     version: MetaVersion = "v1",
     names_columns: bool = True,
 ) -> Object:
@@ -37,7 +40,7 @@ def render(
         "apiVersion": f"{_GROUP}/{version}",
         "metadata": metadata,
         "columnDefinitions": [column.definition() for column in columns] if names_columns else None,
-        "rows": [_row(columns, item, now, include, version) for item in items],
+        "rows": list(rows),
     }
 
 
@@ -45,17 +48,18 @@ def partial(obj: Object, version: MetaVersion = "v1") -> Object:
     return {"kind": "PartialObjectMetadata", "apiVersion": f"{_GROUP}/{version}", "metadata": objects.metadata(obj)}
 
 
-def partial_list(items: Iterable[Object], metadata: Object, version: MetaVersion = "v1") -> Object:
+def partial_list(parts: Iterable[Object], metadata: Object, version: MetaVersion = "v1") -> Object:
     return {
         "kind": "PartialObjectMetadataList",
         "apiVersion": f"{_GROUP}/{version}",
         "metadata": metadata,
-        "items": [partial(item, version) for item in items],
+        "items": list(parts),
     }
 
 
 def _row(columns: Columns, obj: Object, now: datetime, include: str, version: MetaVersion) -> Object:
-    row: Object = {"cells": [column.cell(obj, now) for column in columns]}
+    with effort.LIMITED:
+        row: Object = {"cells": [column.cell(obj, now) for column in columns]}
     match include:
         case "Metadata":
             row["object"] = partial(obj, version)

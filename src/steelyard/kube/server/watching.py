@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 import orjson
 
-from steelyard.kube import errors, objects
+from steelyard.kube import errors, objects, turns
 from steelyard.kube.objects import Object
 from steelyard.kube.server import listoptions, selection, tables
 from steelyard.kube.server.call import Call
@@ -46,8 +46,6 @@ _SHARED_ITEMS: Final = 64
 _SHARED_BYTES: Final = 16 * 1024 * 1024
 _WORTH_JOINING: Final = 64 * 1024
 """Bytes of an object whose line is put together and kept for the next watcher."""
-_AT_ONCE: Final = 250
-"""Objects that a stream begins with, of one turn of the loop."""
 
 Encode = Callable[[Object], bytes]
 
@@ -279,14 +277,10 @@ class WatchStream:
         self._initial.clear()
         records, self._beginning = self._beginning, []
         records = await shown_all(self._core, self._served, records)
-        chosen = self._selection
-        for first in range(0, len(records), _AT_ONCE):
-            if first:
-                await asyncio.sleep(0)
-            for record in records[first : first + _AT_ONCE]:
-                if not chosen or chosen.matches(record):
-                    self._initial.append(WatchItem("ADDED", self._served, record=record, encode=self._encode))
-        self._initial.extend(after)
+        served, encode = self._served, self._encode
+        chosen = await self._selection.choose(records) if self._selection else records
+        added = await turns.paced(lambda record: WatchItem("ADDED", served, record=record, encode=encode), chosen)
+        self._initial.extend((*added, *after))
 
     async def _converted(self, changes: list[Change]) -> list[Change]:
         """The changes with every state in the served version, all converted with one call."""
@@ -352,14 +346,9 @@ def _tables(core: Core, served: Served, call: Call) -> Encode:
     def table(obj: Object) -> bytes:
         nonlocal is_first
         metadata: Object = {"resourceVersion": objects.resource_version(obj)}
+        row = tables.rows(served.columns, now=core.now(), include=include, version=call.meta_version)
         rendered = tables.render(
-            served.columns,
-            [obj],
-            metadata,
-            now=core.now(),
-            include=include,
-            version=call.meta_version,
-            names_columns=is_first,
+            served.columns, [row(obj)], metadata, version=call.meta_version, names_columns=is_first
         )
         is_first = False
         return orjson.dumps(rendered)

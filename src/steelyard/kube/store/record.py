@@ -7,13 +7,15 @@ frozen dataclasses because one of each is made per write.
 from __future__ import annotations
 
 import zlib
-from typing import NewType, cast
+from typing import Final, NewType, cast
 
 import orjson
 
 from steelyard.kube.objects import Object
 
 Revision = NewType("Revision", int)
+_WORTH_KEEPING: Final = 8 * 1024
+"""Bytes of JSON whose object stays in memory after a list has looked at it."""
 
 
 class Record:
@@ -34,6 +36,12 @@ class Record:
             # Another thread may forget it at any moment.
             obj = self._object = cast(Object, orjson.loads(self.value))
         return obj
+
+    def read(self) -> Object:
+        """The object for one who looks at many: a large one is not kept for the next time."""
+        if self._object is not None or len(self.value) <= _WORTH_KEEPING:
+            return self.object
+        return cast(Object, orjson.loads(self.value))
 
     def forget_object(self) -> None:
         """Keeps the JSON alone; whoever asks for the object again gets an equal one."""

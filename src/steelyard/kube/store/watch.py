@@ -18,8 +18,8 @@ from steelyard.kube.store.errors import Lagging
 from steelyard.kube.store.record import Change
 
 _HISTORY_CHUNK: Final = 500
-_MOST_BYTES: Final = 16 * 1024 * 1024
-"""Of the states that a subscriber has yet to take. Subscribers share them, but one that is behind keeps them alive."""
+_MOST_BYTES: Final = 64 * 1024 * 1024
+"""Of the states that a subscriber leaves lying: subscribers share them, but one that is behind keeps them alive."""
 
 
 class ReadHistory(Protocol):
@@ -126,7 +126,7 @@ class Subscription:
     def push(self, change: Change) -> bool:
         """Whether there was room. The caller cuts off a subscription that had none."""
         buffer = self._buffer
-        if len(buffer) >= self._limit or (self._bytes > _MOST_BYTES and buffer):
+        if len(buffer) >= self._limit or (self._bytes > _MOST_BYTES and self._waiter is None):
             return False
         buffer.append(change)
         record = change.record
