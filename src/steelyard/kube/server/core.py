@@ -18,7 +18,7 @@ from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, Resource
 from steelyard.kube.schema import prune
-from steelyard.kube.server import keys
+from steelyard.kube.server import fitting, keys
 from steelyard.kube.server.admission import conversion
 from steelyard.kube.server.admission import reach as reaches
 from steelyard.kube.server.admission.calling import Caller
@@ -107,6 +107,14 @@ class Core:
             raise errors.not_found(resource.group_resource, name)
         return record
 
+    def current(self, record: Record) -> Record:
+        """The stored record as it is read now: what a write that changes only a part of the object must start from."""
+        if not self.registry.has_custom:
+            return record
+        place = keys.locate(record.key)
+        served = self.registry.of_collection(place.group, place.plural)
+        return fitting.fitted(self.registry, served, record) if served is not None else record
+
     def put(self, key: str, obj: Object, *, expect: int, charged: bool = False) -> asyncio.Future[Record]:
         """Writes the object, which the store then owns: its resourceVersion is set here, and nothing may change it.
 
@@ -182,11 +190,21 @@ def glimpse(record: Record, served: Served) -> Object:
 
 
 async def shown(core: Core, served: Served, record: Record) -> Record:
-    """The record in the served version where a webhook converts it; `view` and `raw` do the rest. May take a while."""
-    return (await shown_all(core, served, [record]))[0] if served.conversion is not None else record
+    """The record as it is read: as its definition is now, in the served version where a webhook converts it; `view` and
+    `raw` do the rest. May take a while.
+    """
+    if served.custom is not None:
+        record = fitting.fitted(core.registry, served, record)
+    return (await _converted(core, served, [record]))[0] if served.conversion is not None else record
 
 
 async def shown_all(core: Core, served: Served, records: list[Record]) -> list[Record]:
+    if served.custom is not None:
+        records = await fitting.fitted_all(core.registry, served, records)
+    return await _converted(core, served, records)
+
+
+async def _converted(core: Core, served: Served, records: list[Record]) -> list[Record]:
     if served.conversion is None:
         return records
     if isinstance(served.conversion, Counterpart):

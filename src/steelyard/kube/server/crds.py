@@ -52,12 +52,12 @@ class Definitions(Work):
 
     def load(self, records: Iterable[Record]) -> None:
         for record in self._core.store.scan(self._prefix):
-            self._put(record)
+            self._put(record, record.revision)
 
     def observe(self, change: Change) -> None:
         if change.key.startswith(self._prefix):
             if change.record is not None:
-                self._put(change.record)
+                self._put(change.record, self._core.store.newest)
             else:
                 self._gone(change.key.removeprefix(self._prefix), change.previous)
         elif change.record is None and self._terminating:
@@ -76,11 +76,12 @@ class Definitions(Work):
         except StoreFailed:
             self.retry(name)
         record = self._core.store.get(self._prefix + name)
-        self._core.registry.serve(name, served_by(record.object) if record is not None else ())
+        served = served_by(record.object) if record is not None else ()
+        self._core.registry.serve(name, served, self._core.store.newest)
 
-    def _put(self, record: Record) -> None:
+    def _put(self, record: Record, since: int) -> None:
         name = record.key.removeprefix(self._prefix)
-        self._core.registry.serve(name, served_by(record.object))
+        self._core.registry.serve(name, served_by(record.object), since)
         if objects.is_being_deleted(record.object):
             self._terminating[self._collection(record.object)] = name
             self.enqueue(name)

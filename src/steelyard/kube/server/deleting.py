@@ -184,6 +184,7 @@ async def _delete_all(core: Core, served: Served, records: Sequence[Record], wan
 
 def start(core: Core, record: Record, wanted: DeleteOptions) -> asyncio.Future[Record] | None:
     """Removes or marks the object, whose newest state the record must be; None if it is marked already."""
+    record = core.current(record)
     state = next_state(core, record, wanted)
     if state is None:
         return core.drop(record.key, record.object, expect=record.revision)
@@ -227,6 +228,7 @@ def _next_of_namespace(core: Core, obj: Object, wanted: DeleteOptions) -> Object
 
 def without_finalizer(core: Core, record: Record, finalizer: str) -> asyncio.Future[Record]:
     """Takes one finalizer off an object that is being deleted, and removes it if that was the last."""
+    record = core.current(record)
     metadata = {**objects.metadata(record.object)}
     kept = [each for each in objects.finalizers(record.object) if each != finalizer]
     metadata["finalizers"] = kept
@@ -242,7 +244,7 @@ def replace(core: Core, record: Record, obj: Object) -> asyncio.Future[Record]:
     """
     if is_over(obj):
         # The record may be in another version than the stored one.
-        newest = core.store.head(record.key) or record
+        newest = core.current(core.store.head(record.key) or record)
         return core.drop(record.key, newest.object, expect=record.revision)
     return core.put(record.key, obj, expect=record.revision, charged=True)
 

@@ -316,6 +316,7 @@ class Garbage(Work):
         self._remove_finalizer(record, ORPHAN)
 
     def _set_owners(self, record: Record, owners: list[Object]) -> None:
+        record = self._core.current(record)
         metadata = {**objects.metadata(record.object), "ownerReferences": owners}
         if not owners:
             del metadata["ownerReferences"]

@@ -117,11 +117,13 @@ def opening(api_version: str) -> bytes:
 class Registry:
     """The resources of one server."""
 
-    __slots__ = ("_custom", "_definitions", "revision")
+    __slots__ = ("_custom", "_definitions", "_since", "revision")
 
     def __init__(self) -> None:
         self._custom: dict[tuple[str, str, str], Served] = {}
         self._definitions: dict[str, tuple[Served, ...]] = {}
+        self._since: dict[tuple[str, str], int] = {}
+        """Group and plural to the last revision at which the definition was another one."""
         self.revision = 0
         """Grows with every change: what is made from the registry is out of date when it has."""
 
@@ -170,8 +172,15 @@ class Registry:
         """As of now; also for another thread."""
         return list(self._custom.values())
 
-    def serve(self, definition: str, versions: tuple[Served, ...]) -> None:
-        """From now on the definition's resources are these; none, and it is served no more."""
+    def since(self, served: Served) -> int:
+        """Objects of a later revision were stored under the definition as it is."""
+        resource = served.resource
+        return self._since.get((resource.group, resource.plural), 0) if served.custom is not None else 0
+
+    def serve(self, definition: str, versions: tuple[Served, ...], since: int = 0) -> None:
+        """From now on, which is after that revision, the definition's resources are these; none, and it is served no
+        more.
+        """
         if self._definitions.get(definition, ()) == versions:
             return
         for served in self._definitions.pop(definition, ()):
@@ -180,6 +189,7 @@ class Registry:
             self._definitions[definition] = versions
             for served in versions:
                 self._custom[_identity(served.resource)] = served
+                self._since[served.resource.group, served.resource.plural] = since
         self.revision += 1
 
 

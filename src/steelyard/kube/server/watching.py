@@ -19,7 +19,7 @@ import orjson
 
 from steelyard.kube import errors, objects, turns
 from steelyard.kube.objects import Object
-from steelyard.kube.server import listoptions, selection, tables
+from steelyard.kube.server import fitting, listoptions, selection, tables
 from steelyard.kube.server.call import Call
 from steelyard.kube.server.core import Core, raw, shown_all, unavailable, view
 from steelyard.kube.server.listoptions import ListOptions
@@ -197,8 +197,7 @@ class WatchStream:
                 change = await self._subscription.__anext__()
             except StoreError as error:
                 raise _gone(error) from None
-            if self._served.conversion is not None:
-                [change] = await self._converted([change])
+            [change] = await self._shown([change])
             item = self._item(change)
             if item is not None:
                 return item
@@ -218,8 +217,7 @@ class WatchStream:
                 changes = await self._subscription.batch()
             except StoreError as error:
                 raise _gone(error) from None
-            if self._served.conversion is not None:
-                changes = await self._converted(changes)
+            changes = await self._shown(changes)
             items = [item for change in changes if (item := self._item(change)) is not None]
             if items or not changes:
                 return items
@@ -282,8 +280,11 @@ class WatchStream:
         added = await turns.paced(lambda record: WatchItem("ADDED", served, record=record, encode=encode), chosen)
         self._initial.extend((*added, *after))
 
-    async def _converted(self, changes: list[Change]) -> list[Change]:
-        """The changes with every state in the served version, all converted with one call."""
+    async def _shown(self, changes: list[Change]) -> list[Change]:
+        """The changes with every state as it is read, all converted with one call."""
+        served = self._served
+        if served.conversion is None:
+            return fitting.fitted_changes(self._core.registry, served, changes) if served.custom else changes
         states: list[Record | None] = []
         for change in changes:
             states += (change.record, change.previous, change.final)

@@ -243,10 +243,12 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
         served.strategy.involve(obj, old, call, core)
     if admission is not None:
         await admission.validate(obj, draft)
-    if obj is old:
+    if obj is old and _is_as_stored(core, served, record):
         core.check_newest(record)
         await core.settle(record)
         return _reply(core, served, record, call, draft)
+    if obj is old:
+        obj = {**obj, "metadata": {**objects.metadata(obj)}}
     if wanted.dry_run:
         return _reply(core, served, obj, call, draft)
     state = await stored(core, served, obj)
@@ -265,6 +267,11 @@ def _stamp(core: Core, served: Served, call: Call, obj: Object, old: Object | No
     stamp = core.stamps.get((served.resource.group, served.resource.plural))
     if stamp is not None and not call.subresource:
         stamp(obj, old, call.user.name, call.user.groups)
+
+
+def _is_as_stored(core: Core, served: Served, record: Record) -> bool:
+    """Whether to store it again would change nothing: its definition may have changed since."""
+    return served.custom is None or served.conversion is not None or core.store.head(record.key) is record
 
 
 def _finish(core: Core, served: Served) -> drafts.Finish | None:
@@ -300,7 +307,8 @@ async def _apply(core: Core, served: Served, call: Call, wanted: WriteOptions) -
         # Upstream creates what is not there, whichever revision the applier believed it to have.
         _forget_version(metadata, wanted)
         return await insert(core, served, call, draft, wanted)
-    if is_same and core.webhooks.plan(served, call.subresource, "UPDATE") is None:
+    is_unchanged = is_same and _is_as_stored(core, served, record)
+    if is_unchanged and core.webhooks.plan(served, call.subresource, "UPDATE") is None:
         core.check_newest(record)
         await core.settle(record)
         return _reply(core, served, record, call, draft)

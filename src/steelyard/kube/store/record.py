@@ -21,13 +21,15 @@ _WORTH_KEEPING: Final = 8 * 1024
 class Record:
     """One state of a key: the JSON as written, and the object parsed from it on first use."""
 
-    __slots__ = ("_object", "key", "revision", "value")
+    __slots__ = ("_object", "fitted", "key", "revision", "value")
 
     def __init__(self, key: str, revision: int, value: bytes, obj: Object | None = None) -> None:
         self.key = key
         self.revision = revision
         self.value = value
         self._object = obj
+        self.fitted: object = None
+        """For whoever reads it otherwise than it was written, to remember how."""
 
     @property
     def object(self) -> Object:

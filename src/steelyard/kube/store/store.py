@@ -135,6 +135,11 @@ class Store:
         return store
 
     @property
+    def newest(self) -> int:
+        """The last revision that was given to a write, durable or not."""
+        return self._next_revision - 1
+
+    @property
     def commits(self) -> int:
         """How many transactions (and so fsyncs) the writes so far took."""
         return self._writer.commits
