@@ -21,7 +21,6 @@ from steelyard.kube.pki import KeyPair
 from steelyard.kube.server import http
 from steelyard.kube.server.application import Backend
 from steelyard.kube.server.authn import TokensAndCertificates, hash_token
-from steelyard.kube.server.authz import ALLOWED, Attributes, Decision
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.http import Listener
 from steelyard.kube.server.metrics import RequestMetrics
@@ -36,14 +35,6 @@ TOKENS = {
     hash_token(ADMIN_TOKEN): User("admin", (SYSTEM_MASTERS,)),
     hash_token(JANE_TOKEN): User("jane"),
 }
-
-
-class Everybody:
-    """May do everything."""
-
-    def decide(self, asked: Attributes) -> Decision:
-        del asked
-        return ALLOWED
 
 
 @dataclass
@@ -106,6 +97,20 @@ class Site:
             allow_redirects=False,
         ) as response:
             return Response(response.status, response.headers, await response.read())
+
+    async def promote(self, name: str) -> None:
+        """Lets a user do everything, without being an administrator of the server."""
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+        user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}
+        body: dict[str, Any] = {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": role,
+            "subjects": [user],
+        }
+        answer = await self.request("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", body)
+        assert answer.code == 201, answer.body
 
     async def connect(
         self, certificate: KeyPair | None = None, *, tls: bool = True

@@ -35,7 +35,8 @@ MERGE_BOMB = b"a: &a {k: 1}\n" + b"".join(
 async def site(tmp_path: Path) -> AsyncGenerator[Site]:
     store = await Store.open(tmp_path / "db", fsync=False)
     api = await Api.start(store)
-    async with serving.served(api, authorizer=serving.Everybody()) as site:
+    async with serving.served(api) as site:
+        await site.promote("jane")
         yield site
     await api.close()
     await store.close()

@@ -45,6 +45,9 @@ class Slow:
     async def watch(self, call: Call) -> WatchStream:
         raise errors.Expired("too old")
 
+    def authorize(self, call: Call) -> None:
+        return None
+
     def check(self, call: Call) -> None:
         return None
 
@@ -62,7 +65,7 @@ async def _until(backend: Slow, entered: int) -> None:
 
 async def test_who_finds_no_seat_waits_and_masters_get_through(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = Slow()
-    options: dict[str, Any] = {"limits": Limits(reading=2, writing=1), "authorizer": serving.Everybody()}
+    options: dict[str, Any] = {"limits": Limits(reading=2, writing=1)}
     jane = serving.JANE_TOKEN
     async with serving.served(backend, **options) as site:
         requests = [asyncio.create_task(site.request("GET", CONFIG_MAPS, token=jane)) for _ in range(3)]
@@ -86,7 +89,7 @@ async def test_who_finds_no_seat_waits_and_masters_get_through(monkeypatch: pyte
 async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shares, "QUEUE_SECONDS", 0.2)
     backend = Slow()
-    options: dict[str, Any] = {"limits": Limits(reading=1, writing=1), "authorizer": serving.Everybody()}
+    options: dict[str, Any] = {"limits": Limits(reading=1, writing=1)}
     async with serving.served(backend, **options) as site:
         first = asyncio.create_task(site.request("GET", CONFIG_MAPS, token=serving.JANE_TOKEN))
         await _until(backend, 1)
@@ -99,7 +102,7 @@ async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_bodies_that_never_end_take_no_seat() -> None:
     backend = Slow()
     backend.go_on.set()
-    options: dict[str, Any] = {"limits": Limits(reading=1, writing=1), "authorizer": serving.Everybody()}
+    options: dict[str, Any] = {"limits": Limits(reading=1, writing=1)}
     async with serving.served(backend, **options) as site:
         opened = [await site.connect() for _ in range(20)]
         for _, writer in opened:
@@ -228,7 +231,8 @@ def test_who_holds_most_gives_up_first() -> None:
 async def served(tmp_path: Path, commons: Commons) -> AsyncGenerator[Site]:
     store = await Store.open(tmp_path / "db", fsync=False)
     api = await Api.start(store)
-    async with serving.served(api, commons=commons, authorizer=serving.Everybody()) as site:
+    async with serving.served(api, commons=commons) as site:
+        await site.promote("jane")
         yield site
     commons.door.close()
     await api.close()

@@ -111,7 +111,6 @@ class Application:
         labels: Labels = (request.method, "", "", "")
         flow: Flow | None = None
         seats: Seats | None = None
-        """Where it has a seat."""
         failure = ""
         try:
             user = self._authenticate(request)

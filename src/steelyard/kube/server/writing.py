@@ -101,8 +101,7 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     if call.is_light:
         obj = drafts.new(served, draft, wanted, core.timestamp(), finish)
     else:
-        obj = await lane.SHARED.run(call.flow, drafts.new, served, draft, wanted, core.timestamp())
-        budgets.check_object(obj)
+        obj = await lane.SHARED.run(call.flow, _new, served, draft, wanted, core.timestamp())
         drafts.finish(served, obj, finish)
     if served.strategy.involves_caller:
         served.strategy.involve(obj, None, call, core)
@@ -203,11 +202,17 @@ def _weigh(call: Call, record: Record) -> None:
         call.is_light = call.is_light and not any(mark in call.payload.data for mark in (b"copy", b"\\u"))
 
 
-def _check_size(call: Call, record: Record, obj: Object) -> None:
-    """Raises TooLarge for what has grown beyond what a body may bring."""
-    given = len(call.payload.data) if call.payload is not None else 0
-    if not call.is_light or len(record.value) + given > budgets.MAX_BODY_BYTES:
+def _new(served: Served, draft: Draft, wanted: WriteOptions, now: str) -> Object:
+    obj = drafts.new(served, draft, wanted, now)
+    budgets.check_object(obj)
+    return obj
+
+
+def _changed(served: Served, old: Object, draft: Draft, wanted: WriteOptions, now: str, subresource: str) -> Object:
+    obj = drafts.changed(served, old, draft, wanted, now, subresource)
+    if obj is not old:
         budgets.check_object(obj)
+    return obj
 
 
 async def replace(core: Core, served: Served, call: Call, record: Record, draft: Draft, wanted: WriteOptions) -> Reply:
@@ -234,11 +239,11 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
         obj = drafts.changed(served, old, draft, wanted, core.timestamp(), call.subresource, finish)
     else:
         changed = (served, old, draft, wanted, core.timestamp(), call.subresource)
-        obj = await lane.SHARED.run(call.flow, drafts.changed, *changed)
+        obj = await lane.SHARED.run(call.flow, _changed, *changed)
         if obj is not old:
             drafts.finish(served, obj, finish)
-    if obj is not old:
-        _check_size(call, record, obj)
+    if call.payload is not None and len(record.value) + len(call.payload.data) > budgets.MAX_BODY_BYTES:
+        budgets.check_object(obj)
     if served.strategy.involves_caller:
         served.strategy.involve(obj, old, call, core)
     if admission is not None:
