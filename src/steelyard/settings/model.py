@@ -248,9 +248,9 @@ class Audit(SettingsModel):
 
 
 class Limits(SettingsModel):
-    """How many requests the APIs of the platform and of its simulated clusters work on at once, together. No user and no
-    cluster gets more than half. Who comes when it is full waits for a turn, and is told to try again (429) if too many
-    wait already; watches do not count, and administrators of the platform always get through."""
+    """How many requests the APIs of the platform and of its simulated clusters work on at once, together. No user and
+    no cluster gets more than half. Who comes when it is full waits for a turn, and is told to try again (429) if too
+    many wait already; watches do not count, and administrators of the platform always get through."""
 
     reading: Annotated[int, Field(ge=0, le=100_000)] = Field(
         default=400, description="Requests that read; 0 is no limit."

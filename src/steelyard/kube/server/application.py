@@ -161,7 +161,7 @@ class Application:
                     await flow.wait(wanted)
                 seats = wanted
                 payload = call.payload
-                if payload is not None and len(payload.data) > budgets.LIGHT_YAML_BYTES:
+                if payload is not None and not bodies.is_short_yaml(payload.data):
                     await bodies.prepare(call, payload)
                 reply = await self._backend.call(call)
                 pretty = accepted.pretty or request.is_pretty(options)
