@@ -8,14 +8,12 @@ expired.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import datetime
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
-import yaml
 from cryptography import x509
 
 from steelyard import settings
@@ -26,6 +24,7 @@ from steelyard.controllers import lifecycle
 from steelyard.controllers.claims import controller as claims
 from steelyard.kube import errors, objects, pki
 from steelyard.kube.client.interface import Client
+from steelyard.kube.client.kubeconfig import Connection
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, Resource
@@ -131,11 +130,8 @@ class Whole:
             await asyncio.wait([self._running])
             self._running = None
 
-    async def connect(self, kubeconfig: str) -> Client:
-        config: Any = yaml.safe_load(kubeconfig)
-        name = str(objects.at(config, "clusters", 0, "name"))
-        certificate = base64.b64decode(str(objects.at(config, "users", 0, "user", "client-certificate-data")))
-        return cast(Client, _Guarded(self, name, certificate))
+    async def connect(self, connection: Connection) -> Client:
+        return cast(Client, _Guarded(self, connection.cluster, connection.client_certificate))
 
     async def claim(self, name: str = "c", **parameters: Any) -> None:
         metadata = {"name": name, "namespace": NAMESPACE}

@@ -7,11 +7,14 @@ is noticed as well: what it stood for is erased.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from steelyard.api.clusterapi.resources import CLUSTERS
 from steelyard.api.resources import SIMULATED_CLUSTERS
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object, Uid
+from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import conditions, finalizers, patching
 from steelyard.kube.runtime.cached import CachedClient
 from steelyard.kube.runtime.clock import Clock
@@ -30,14 +33,21 @@ async def recall(client: Client, hosting: Hosting) -> None:
     Of two clusters that name the same port it is the one's that was provisioned, or made, first. What the Cluster says
     counts over what its infrastructure says: clients know the address from there, and it is never changed.
     """
-    clusters = (await client.list(CLUSTERS)).items
+    clusters = await _all(client, CLUSTERS)
     endpoints: dict[str, int] = {objects.uid(each): contract.endpoint_port(each) for each in clusters}
-    found = (await client.list(SIMULATED_CLUSTERS)).items
-    for infrastructure in sorted(found, key=_age):
+    for infrastructure in sorted(await _all(client, SIMULATED_CLUSTERS), key=_age):
         owners = [str(each.get("uid")) for each in objects.owner_references(infrastructure)]
         port = next((endpoints[uid] for uid in owners if endpoints.get(uid)), contract.endpoint_port(infrastructure))
         if port:
             hosting.promise(objects.uid(infrastructure), port)
+
+
+async def _all(client: Client, resource: Resource) -> Sequence[Object]:
+    """None where nothing serves the kind."""
+    try:
+        return (await client.list(resource)).items
+    except errors.NotFound:
+        return ()
 
 
 def _age(infrastructure: Object) -> tuple[bool, str, str]:
