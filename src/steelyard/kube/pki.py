@@ -156,16 +156,6 @@ def expiry_of(certificate: bytes) -> datetime.datetime:
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
-def check_authority(authority: KeyPair) -> None:
-    """Raises ValueError, with the reason, unless certificates can be issued with it."""
-    try:
-        certificate = x509.load_pem_x509_certificate(authority.certificate)
-    except ValueError as error:
-        raise ValueError("the certificate is not PEM") from error
-    if certificate.public_key() != _load_key(authority.key).public_key():
-        raise ValueError("the private key does not belong to the certificate")
-
-
 def hosts_of(certificate: bytes) -> list[str]:
     """The names and addresses that a serving certificate is valid for."""
     try:

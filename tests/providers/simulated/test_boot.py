@@ -62,6 +62,21 @@ def test_a_joining_control_plane_machine_has_the_authority_too() -> None:
     assert node.joins_control_plane
 
 
+@pytest.mark.parametrize(
+    ("subnet", "expected"),
+    [
+        pytest.param('"10.96.0.0/12,fd00::/108"', "10.96.0.0/12,fd00::/108", id="one of each family"),
+        pytest.param('"fd00::/108, 10.96.0.0/12"', "fd00::/108,10.96.0.0/12", id="the other way around"),
+        pytest.param('""', "", id="kubeadm's own"),
+    ],
+)
+def test_services_may_have_two_networks(subnet: str, expected: str) -> None:
+    data = _cloud_config({"/run/kubeadm/kubeadm.yaml": INIT.replace("10.95.0.0/16", subnet), **PKI})
+    node = boot.read(data, default_node_name="machine-a")
+    assert isinstance(node, boot.Init)
+    assert node.service_cidr == expected
+
+
 def test_files_may_be_base64() -> None:
     encoded = base64.b64encode(JOIN.encode()).decode()
     entry = {"path": "/run/kubeadm/kubeadm-join-config.yaml", "encoding": "base64", "content": encoded}

@@ -1,16 +1,18 @@
 """Looking up what a claim's composition names: its objects, and what it requires besides.
 
 Composing needs what was observed, and what to observe follows from composing. So the two take turns until nothing new
-is asked for, as in Crossplane's function protocol; with caches behind the client this costs no request.
+is asked for, as in Crossplane's function protocol; with caches behind the client this costs no request. A composition
+that never comes to rest is refused after a few turns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from steelyard.compose import names
-from steelyard.compose.composed import NOTHING, Composed, Observed, Requirement
+from steelyard.compose.composed import NOTHING, Composed, Desired, Observed, Refusal, Requirement
 from steelyard.controllers.claims import inventory
 from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
@@ -23,6 +25,7 @@ Compose: TypeAlias = Callable[[Object, Observed], Composed]
 
 _CLUSTER_INDEX = "claims-cluster"
 _TURNS = 5
+_SHOWN = 3
 
 
 class Lookup:
@@ -69,10 +72,7 @@ async def compose(lookup: Lookup, function: Compose, claim: Object) -> Found:
     asked: set[object] = set()
     composed = function(claim, observed)
     for _ in range(_TURNS):
-        identities = {
-            name: (part.resource, objects.namespace(part.object), objects.name(part.object))
-            for name, part in composed.desired.items()
-        }
+        identities = {name: _identity(part) for name, part in composed.desired.items()}
         asking: set[object] = {*identities.values(), *composed.requirements.values()}
         if asking <= asked:
             break
@@ -89,7 +89,28 @@ async def compose(lookup: Lookup, function: Compose, claim: Object) -> Found:
             required={name: await lookup.require(each) for name, each in composed.requirements.items()},
         )
         composed = function(claim, observed)
+    else:
+        composed = replace(composed, refusal=_unsettled(composed, asked))
     return Found(composed, observed, foreign)
+
+
+def _unsettled(composed: Composed, asked: set[object]) -> Refusal | None:
+    """Why nothing is done about a composition that goes on asking; its own where the last question was answered."""
+    new = [each for each in composed.requirements.values() if each not in asked]
+    made = [part for part in composed.desired.values() if _identity(part) not in asked]
+    if not new and not made:
+        return composed.refusal
+    named = [f"{each.resource.kind} {each.namespace}/{each.name}".rstrip("/") for each in new]
+    named += [f"{part.resource.kind} {objects.qualified_name(part.object)}" for part in made]
+    return Refusal(
+        "CompositionUnsettled",
+        f"after {_TURNS} looks at what there is, the composition still asks for something else "
+        f"({', '.join(named[:_SHOWN])}), so nothing was changed; this is a fault of the composition",
+    )
+
+
+def _identity(part: Desired) -> tuple[Resource, str, str]:
+    return part.resource, objects.namespace(part.object), objects.name(part.object)
 
 
 def _cluster_of(obj: Object) -> Iterable[str]:

@@ -117,10 +117,8 @@ async def read_authority(client: Client, cluster: Object) -> KeyPair:
     name = f"Secret {objects.namespace(cluster)}/{names.secret_name(objects.name(cluster), CLUSTER_CA)}"
     if not authority.key:
         raise Missing(f"{name} has no {_PRIVATE_KEY_KEY}, so nothing can be signed with it")
-    try:
-        pki.check_authority(authority)
-    except ValueError as error:
-        raise Missing(f"{name} is not an authority: {error}") from error
+    if problem := pki.problem_of(authority):
+        raise Missing(f"{name} is not an authority: {problem}")
     return authority
 
 

@@ -70,7 +70,7 @@ def read(bootstrap_data: bytes, *, default_node_name: str) -> Init | Join:
             node_name=_node_name(objects.mapping(documents.get("InitConfiguration")), default_node_name),
             authority=_authority(files),
             version=str(cluster.get("kubernetesVersion") or ""),
-            service_cidr=_network(str(objects.at(cluster, "networking", "serviceSubnet") or "")),
+            service_cidr=_networks(str(objects.at(cluster, "networking", "serviceSubnet") or "")),
             service_account_key=files.get(_SERVICE_ACCOUNT_KEY, "").encode(),
         )
     if _JOIN_CONFIGURATION in files:
@@ -132,11 +132,11 @@ def _authority(files: dict[str, str]) -> KeyPair:
     return pair
 
 
-def _network(cidrs: str) -> str:
-    """The first of what may be two, one for each family of addresses."""
-    cidr = cidrs.partition(",")[0].strip()
+def _networks(cidrs: str) -> str:
+    """One, or two separated by a comma, one for each family of addresses: `10.96.0.0/12,fd00::/108`."""
     try:
-        return str(ipaddress.ip_network(cidr, strict=False)) if cidr else ""
+        networks = [ipaddress.ip_network(cidr.strip(), strict=False) for cidr in cidrs.split(",") if cidr.strip()]
+        return ",".join(map(str, networks))
     except ValueError as error:
         raise BadBootstrapData(f"the serviceSubnet in {_INIT_CONFIGURATION} is no network: {error}") from error
 

@@ -99,7 +99,8 @@ class SimulatedMachineReconciler:
         return await patching.patch(self._client, SIMULATED_MACHINES, infrastructure, wanted)
 
     async def _live(self, infrastructure: Object, place: _Place) -> Result:
-        boots_for = float(objects.at(infrastructure, "spec", "bootSeconds") or self._delays.boot)
+        own = objects.at(infrastructure, "spec", "bootSeconds")
+        boots_for = self._delays.boot if own is None else float(own)
         joins_after = boots_for + self._delays.join
         started = objects.at(infrastructure, "status", "bootStartedAt")
         if not started:
@@ -183,7 +184,12 @@ class SimulatedMachineReconciler:
             secret = await self._client.get(SECRETS, place.bootstrap_secret, namespace)
         except errors.NotFound:
             raise boot.BadBootstrapData(f"Secret {namespace}/{place.bootstrap_secret} does not exist") from None
-        return base64.b64decode(str(objects.at(secret, "data", "value") or ""))
+        try:
+            return base64.b64decode(str(objects.at(secret, "data", "value") or ""))
+        except ValueError as error:
+            raise boot.BadBootstrapData(
+                f"Secret {namespace}/{place.bootstrap_secret}: data.value is not base64: {error}"
+            ) from error
 
     async def _report(
         self, infrastructure: Object, phase: str, reason: str, *, started: str, message: str = ""

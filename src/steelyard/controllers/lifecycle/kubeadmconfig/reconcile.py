@@ -225,7 +225,12 @@ class KubeadmConfigReconciler:
         value = objects.at(secret, "data", key)
         if value is None:
             raise Unprepared(f"Secret {name} that the config refers to has no key {key}", _REFERENCE_RETRY)
-        return base64.b64decode(str(value)).decode()
+        try:
+            return base64.b64decode(str(value)).decode()
+        except ValueError as error:
+            raise Unprepared(
+                f"Key {key} of Secret {name} that the config refers to is not text: {error}", _REFERENCE_RETRY
+            ) from error
 
     async def _store(self, draft: Draft, cluster: Object, data: str) -> None:
         config = draft.object

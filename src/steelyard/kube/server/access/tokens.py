@@ -1,4 +1,4 @@
-"""Tokens of service accounts: JSON Web Tokens signed with ES256, and the keys that others verify them with.
+"""Tokens of service accounts: signed JSON Web Tokens, and the keys that others verify them with.
 
 A token is valid while its account, and the object it is bound to, exist with the UIDs that it names. The signature of a
 token is verified once and remembered; time, account and bound object are looked at with every request.
@@ -11,7 +11,7 @@ import hashlib
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -20,7 +20,7 @@ from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric import ec
+    from steelyard.kube.server.access.signing import SigningKey
 
 DEFAULT_ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 CONFIGURATION_PATH: Final = "/.well-known/openid-configuration"
@@ -53,13 +53,12 @@ class Claims:
 class Signer:
     """`key` gives the private key, PEM, when it is first needed: most servers never sign anything."""
 
-    __slots__ = ("_id", "_key", "_loaded", "_verified", "issuer")
+    __slots__ = ("_key", "_loaded", "_verified", "issuer")
 
     def __init__(self, key: Callable[[], bytes], issuer: str = DEFAULT_ISSUER) -> None:
         self.issuer = issuer
         self._key = key
-        self._loaded: ec.EllipticCurvePrivateKey | None = None
-        self._id = ""
+        self._loaded: SigningKey | None = None
         self._verified: dict[bytes, Claims] = {}
 
     def sign(
@@ -70,10 +69,7 @@ class Signer:
         now: datetime,
         bound: Sequence[tuple[str, Object]],
     ) -> str:
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec, utils
-
-        key = self._private()
+        key = self._signing_key()
         issued = int(now.timestamp())
         kubernetes: Object = {
             "namespace": objects.namespace(account),
@@ -92,11 +88,9 @@ class Signer:
             "nbf": issued,
             "sub": f"system:serviceaccount:{objects.namespace(account)}:{objects.name(account)}",
         }
-        head = _encode(orjson.dumps({"alg": "ES256", "kid": self._id}))
+        head = _encode(orjson.dumps({"alg": key.algorithm, "kid": key.id}))
         signed = f"{head}.{_encode(orjson.dumps(claims))}"
-        r, s = utils.decode_dss_signature(key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
-        signature = r.to_bytes(_COORDINATE_BYTES, "big") + s.to_bytes(_COORDINATE_BYTES, "big")
-        return f"{signed}.{_encode(signature)}"
+        return f"{signed}.{_encode(key.sign(signed.encode()))}"
 
     def looks_like_ours(self, token: str) -> bool:
         """Whether the token says that this server issued it, true or not."""
@@ -124,22 +118,12 @@ class Signer:
         return claims
 
     def _verify_signature(self, token: str) -> Claims:
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives import hashes
-        from cryptography.hazmat.primitives.asymmetric import ec, utils
-
         signed, _, signature_text = token.rpartition(".")
         head, _, body = signed.partition(".")
-        signature = _decode(signature_text)
-        if _decode_json(head).get("alg") != "ES256" or len(signature) != 2 * _COORDINATE_BYTES:
+        key = self._signing_key()
+        is_of_the_kind = _decode_json(head).get("alg") == key.algorithm
+        if not is_of_the_kind or not key.has_signed(signed.encode(), _decode(signature_text)):
             raise InvalidToken(_BADLY_SIGNED)
-        r = int.from_bytes(signature[:_COORDINATE_BYTES], "big")
-        s = int.from_bytes(signature[_COORDINATE_BYTES:], "big")
-        public = self._private().public_key()
-        try:
-            public.verify(utils.encode_dss_signature(r, s), signed.encode(), ec.ECDSA(hashes.SHA256()))
-        except InvalidSignature:
-            raise InvalidToken(_BADLY_SIGNED) from None
         return self._claims(_decode_json(body))
 
     def _claims(self, body: Object) -> Claims:
@@ -173,34 +157,18 @@ class Signer:
                 "jwks_uri": f"{address or self.issuer}{KEYS_PATH}",
                 "response_types_supported": ["id_token"],
                 "subject_types_supported": ["public"],
-                "id_token_signing_alg_values_supported": ["ES256"],
+                "id_token_signing_alg_values_supported": [self._signing_key().algorithm],
             }
         )
 
     def key_set(self) -> bytes:
-        numbers = self._private().public_key().public_numbers()
-        key = {
-            "use": "sig",
-            "kty": "EC",
-            "kid": self._id,
-            "crv": "P-256",
-            "alg": "ES256",
-            "x": _encode(numbers.x.to_bytes(_COORDINATE_BYTES, "big")),
-            "y": _encode(numbers.y.to_bytes(_COORDINATE_BYTES, "big")),
-        }
-        return orjson.dumps({"keys": [key]})
+        return orjson.dumps({"keys": [self._signing_key().published()]})
 
-    def _private(self) -> ec.EllipticCurvePrivateKey:
+    def _signing_key(self) -> SigningKey:
         if self._loaded is None:
-            from cryptography.hazmat.primitives import serialization
+            from steelyard.kube.server.access import signing
 
-            self._loaded = cast(
-                "ec.EllipticCurvePrivateKey", serialization.load_pem_private_key(self._key(), password=None)
-            )
-            public = self._loaded.public_key().public_bytes(
-                serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
-            )
-            self._id = _encode(hashlib.sha256(public).digest())
+            self._loaded = signing.load(self._key())
         return self._loaded
 
 
