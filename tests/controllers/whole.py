@@ -35,6 +35,7 @@ from steelyard.kube.server.api import Api
 from steelyard.kube.server.hosting import Hosting
 from steelyard.kube.store.store import Store
 from steelyard.providers import simulated
+from steelyard.providers.simulated import Delays
 
 NAMESPACE = "team"
 CLAIMS = resources.workload_clusters("steelyard.dev")
@@ -48,6 +49,7 @@ EVERYTHING = (
     CONFIG_MAPS,
 )
 _DEADLINE = 60.0
+_NO_DELAYS = Delays()
 _PLATFORM = "environments: {dev: {workerReplicas: 1}}\n"
 
 
@@ -101,10 +103,11 @@ class _Timer:
 
 
 class Whole:
-    def __init__(self, store: Store, inner: Store, api: Api, clock: MovableClock) -> None:
+    def __init__(self, store: Store, inner: Store, api: Api, clock: MovableClock, delays: Delays) -> None:
         self.store = store
         self.inner = inner
         self.clock = clock
+        self.delays = delays
         self.client: Client = LocalClient(api)
         self.hosting = Hosting(inner, host="127.0.0.1", clock=clock)
         self.manager = Manager(self.client, clock=clock)
@@ -117,7 +120,7 @@ class Whole:
         for controller in (
             claims.controller(manager, platform),
             *lifecycle.controllers(manager, connect=self.connect),
-            *simulated.controllers(manager, self.hosting, simulated.Delays()),
+            *simulated.controllers(manager, self.hosting, self.delays),
         ):
             manager.add(controller)
         self._running = asyncio.create_task(manager.run())
@@ -225,7 +228,7 @@ async def _nothing() -> None:
 
 
 @contextlib.asynccontextmanager
-async def opened(folder: Path) -> AsyncGenerator[Whole]:
+async def opened(folder: Path, delays: Delays = _NO_DELAYS) -> AsyncGenerator[Whole]:
     """With its controllers running."""
     async with contextlib.AsyncExitStack() as stack:
         store = await Store.open(folder / "main.db", fsync=False)
@@ -234,7 +237,7 @@ async def opened(folder: Path) -> AsyncGenerator[Whole]:
         stack.push_async_callback(inner.close)
         api = await Api.start(store)
         stack.push_async_callback(api.close)
-        whole = Whole(store, inner, api, MovableClock())
+        whole = Whole(store, inner, api, MovableClock(), delays)
         stack.push_async_callback(whole.hosting.close)
         for definition in (*registry.definitions("steelyard.dev"), *definitions.crds()):
             await whole.client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager="test")

@@ -108,6 +108,9 @@ class SimulatedMachineReconciler:
             if joins_after > 0:
                 infrastructure = await self._report(infrastructure, "Booting", "Booting", started=started)
         elapsed = (self._clock.now() - clocks.parse_rfc3339(str(started))).total_seconds()
+        if conditions.is_true(infrastructure, "Ready"):
+            # It has joined: longer delays, set since, are for machines to come.
+            elapsed = joins_after
         if elapsed < boots_for:
             return Result(requeue_after=boots_for - elapsed)
         if elapsed < joins_after:
