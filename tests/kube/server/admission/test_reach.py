@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
@@ -116,6 +117,31 @@ async def test_name_that_resolves_anew_is_judged_by_the_address_that_is_called(
     for _ in range(2):
         await refusal(tenant, f"https://rebound.example:{webhook.port}/")
     assert set(called) == {"8.8.8.8"}
+
+
+async def test_names_that_take_long_hold_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered, asked = threading.Event(), list[str]()
+
+    def look_up(host: str, *_: Any, **__: Any) -> list[Any]:
+        asked.append(host)
+        if host != "quick":
+            answered.wait(20)
+            raise OSError("no such name")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("8.8.8.8", 443))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    slow, other = Names(), Names()
+    waiting = [asyncio.ensure_future(slow.resolve(f"slow{n}")) for n in range(10)]
+    await asyncio.sleep(0.05)
+    for each in waiting[:2]:
+        each.cancel()
+    await asyncio.sleep(0.05)
+    assert len(asked) == 2, "those who gave up leave their threads behind"
+    [found] = await asyncio.wait_for(other.resolve("quick"), 5)
+    assert found["host"] == "8.8.8.8"
+    answered.set()
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(each, (OSError, asyncio.CancelledError)) for each in results)
 
 
 async def test_redirects_are_not_followed(store: Store, webhook: Hooks) -> None:

@@ -12,10 +12,11 @@ spelling and no second answer of a name server leads past it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
+import threading
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias
 
 from steelyard.frozen import frozen
@@ -30,7 +31,6 @@ _TUNNELS: Final = (ipaddress.IPv6Network("2001::/32"), ipaddress.IPv6Network("20
 _TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
 """NAT64: the last 32 bits are where it leads."""
 _NAMES_AT_ONCE: Final = 2
-_NAME_THREADS: Final = 16
 
 
 class OutOfReach(OSError):
@@ -73,25 +73,21 @@ def within(networks: Iterable[str]) -> Reach:
 
 
 class Names:
-    """Resolves names for calls of limited reach, on threads of their own.
+    """Resolves names for the calls of one server, on threads of its own.
 
-    A name server that a tenant chose may take its time: it holds up calls of that tenant, and no other's name.
+    A name server that a tenant chose may take its time: it holds up two lookups of that tenant, and nobody else's; nor
+    the end of the process, which waits for no such thread.
     """
-
-    _threads: ThreadPoolExecutor | None = None
 
     def __init__(self) -> None:
         self._turn = asyncio.Semaphore(_NAMES_AT_ONCE)
 
     async def resolve(self, host: str, port: int = 0, family: int = socket.AF_INET) -> list[Any]:
-        if Names._threads is None:
-            Names._threads = ThreadPoolExecutor(_NAME_THREADS, thread_name_prefix="webhook-names")
         await self._turn.acquire()
-        looking = asyncio.get_running_loop().run_in_executor(
-            Names._threads, _look_up, host, port, socket.AddressFamily(family)
-        )
-        # Whoever asked may have given up long before the thread is free again.
-        looking.add_done_callback(lambda _: self._turn.release())
+        looking: asyncio.Future[list[tuple[int, str]]] = asyncio.get_running_loop().create_future()
+        looking.add_done_callback(self._looked_up)
+        arguments = (looking, host, port, socket.AddressFamily(family))
+        threading.Thread(target=_look_up, args=arguments, name="webhook-name", daemon=True).start()
         found = await asyncio.shield(looking)
         return [
             {
@@ -105,13 +101,29 @@ class Names:
             for kind, address in found
         ]
 
+    def _looked_up(self, looking: asyncio.Future[list[tuple[int, str]]]) -> None:
+        """Whoever asked may have given up long before, and then nobody else asks for the error."""
+        self._turn.release()
+        looking.exception()
+
     async def close(self) -> None:
         """Nothing is kept."""
 
 
-def _look_up(host: str, port: int, family: socket.AddressFamily) -> list[tuple[int, str]]:
-    found = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys((int(kind), str(target[0])) for kind, _, _, _, target in found))
+def _look_up(
+    looking: asyncio.Future[list[tuple[int, str]]], host: str, port: int, family: socket.AddressFamily
+) -> None:
+    """Runs in a thread of its own."""
+    loop = looking.get_loop()
+    with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        try:
+            found = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            failure = error if isinstance(error, OSError) else OSError(f"{host[:100]!r} is no name: {error}")
+            loop.call_soon_threadsafe(looking.set_exception, failure)
+            return
+        addresses = list(dict.fromkeys((int(kind), str(target[0])) for kind, _, _, _, target in found))
+        loop.call_soon_threadsafe(looking.set_result, addresses)
 
 
 def _meant(address: Address) -> Address:
