@@ -8,11 +8,15 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 
-from steelyard.kube import pki
+from steelyard.kube import errors, pki
+from steelyard.kube.resources import CONFIG_MAPS
 from steelyard.kube.runtime.clock import VirtualClock
 from steelyard.kube.server import hosting as hostings
 from steelyard.kube.server.hosting import Hosting, PortTaken
 from steelyard.kube.store.store import Store
+from tests.kube.server.admission.hooks import VALIDATING, configuration, hook, listening, rule
+from tests.kube.server.bench import Bench, Clock
+from tests.kube.server.test_quota import config_map
 
 DAY = 86400.0
 
@@ -126,3 +130,22 @@ async def test_open_connections_outlive_a_renewal(store: Store) -> None:
         finally:
             writer.close()
             await writer.wait_closed()
+
+
+async def test_hosted_servers_are_held_in_reach_and_in_size(store: Store) -> None:
+    clock = VirtualClock(datetime.datetime.now(datetime.UTC))
+    hosting = Hosting(store, host="127.0.0.1", clock=clock, quota=1_500_000)
+    try:
+        bench = Bench(await hosting.serve("a", pki.new_authority("kubernetes", now=clock.now())), Clock(), store)
+        async with listening() as webhook:
+            check = hook("check", webhook.client_config(), rule(CONFIG_MAPS, "CREATE"))
+            await bench.create(VALIDATING, configuration(VALIDATING, "check", check))
+            with pytest.raises(errors.InternalError, match="the address is not reachable"):
+                await bench.create(CONFIG_MAPS, config_map("a", 10))
+            assert webhook.requests == []
+            await bench.call("deletecollection", VALIDATING)
+        await bench.create(CONFIG_MAPS, config_map("a", 900_000))
+        with pytest.raises(errors.Forbidden, match="exceeded quota"):
+            await bench.create(CONFIG_MAPS, config_map("b", 900_000))
+    finally:
+        await hosting.close()
