@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import subprocess
 from pathlib import Path
@@ -61,3 +63,25 @@ def test_a_starting_platform_is_not_taken_for_the_killed_one_before_it(directory
 )
 def test_where_the_data_is(given: Path | None, environment: dict[str, str], expected: Path) -> None:
     assert datadir.locate(given, environment).root == expected
+
+
+def test_a_file_system_without_locks_is_told_as_such(directory: DataDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(OSError, match=r"No locks available.*must be on a file system with locks"):
+        Claimed(directory)
+
+
+def test_claiming_again_needs_no_space(directory: DataDir) -> None:
+    """A disk may be full by then: the file is never cut, so that what it takes up stays its own."""
+    sizes: set[int] = set()
+    for _ in range(2):
+        claimed = Claimed(directory)
+        sizes.add(directory.pid_file.stat().st_size)
+        claimed.describe(Instance(os.getpid(), "https://127.0.0.1:7443", "2026-01-01T00:00:00Z", "0.1.0"))
+        sizes.add(directory.pid_file.stat().st_size)
+        claimed.release()
+        sizes.add(directory.pid_file.stat().st_size)
+    assert len(sizes) == 1

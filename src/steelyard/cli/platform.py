@@ -21,7 +21,7 @@ from steelyard.cli import output, session, targets
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.session import DataDirOption
 from steelyard.datadir import AlreadyRunning, DataDir, Instance
-from steelyard.kube import objects
+from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 
 _START_DEADLINE = 30.0
@@ -170,6 +170,8 @@ def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, ac
         ) from None
     except app.CannotStart as error:
         raise CommandError(str(error)) from None
+    except errors.ApiError as error:
+        raise CommandError(f"the platform cannot start: {error.message}") from None
 
 
 def _settings(where: DataDir, platform_file: Path | None) -> settings.Chosen:
