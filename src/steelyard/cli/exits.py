@@ -24,7 +24,8 @@ MEANINGS = {
     Exit.USAGE: "The command line or the platform file is wrong, or nobody could be asked and `--yes` was not given.",
     Exit.NOT_RUNNING: "No platform answers for this data directory.",
     Exit.TIMEOUT: "What was waited for did not happen in time.",
-    Exit.INTERRUPTED: "Ctrl-C ended the command; for a platform, a second Ctrl-C before it had ended.",
+    Exit.INTERRUPTED: "Ctrl-C ended the command; for a platform, before it had begun, or a second time before it had "
+    "ended.",
 }
 
 
