@@ -143,7 +143,8 @@ def _waiting_for(progress: Progress, cluster: Object | None, machines: Sequence[
         return lost
     if not progress.infrastructure_provisioned:
         return "waiting for the cluster's infrastructure"
-    if not (progress.control_plane.complete and progress.workers.complete):
+    # The counts come a moment after the machines that they count: a cluster is complete where both say so.
+    if not (progress.control_plane.complete and progress.workers.complete and all(map(troubles.is_ready, machines))):
         return _waiting_for_machines(machines)
     if not progress.control_plane_initialized:
         return "waiting for the control plane"
