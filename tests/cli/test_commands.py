@@ -237,7 +237,7 @@ def test_version_names_the_command_and_the_running_platform(terminal: Terminal, 
 def test_doctor_finds_a_sound_platform(terminal: Terminal) -> None:
     findings = terminal.ok("doctor").splitlines()
     assert not any(line.startswith("FAIL") for line in findings)
-    assert any(line.startswith("ok    platform: ready at https://") for line in findings)
+    assert any(line.startswith("ok    platform: answers at https://") for line in findings)
 
 
 def test_doctor_says_what_is_wrong_and_how_to_mend_it(idle: Terminal) -> None:
@@ -326,7 +326,7 @@ def test_a_bad_value_is_refused_by_field_and_nothing_is_created(terminal: Termin
     for flag, value, complaint in (
         ("--control-plane-replicas", "2", "spec.parameters.controlPlaneReplicas: Unsupported value: 2"),
         ("--worker-replicas", "-1", "spec.parameters.workerReplicas: Invalid value: -1"),
-        ("--kubernetes-version", "newest", 'spec.parameters.kubernetesVersion: Invalid value: "newest"'),
+        ("--kubernetes-version", "newest", '"newest" is not offered: clusters are made of Kubernetes'),
     ):
         done = terminal.run("create", "cluster", "bad", "--environment", "dev", "-n", "for-bad-values", flag, value)
         assert (done.code, done.out) == (Exit.FAILED, "")
@@ -406,7 +406,7 @@ def test_kinds_go_by_their_short_names_too(terminal: Terminal, ready_claim: str)
 
 def test_describe_tells_of_a_claim_what_it_is_made_of_and_what_to_do_next(terminal: Terminal, ready_claim: str) -> None:
     told = terminal.ok("describe", ready_claim)
-    assert told.startswith(f"WorkloadCluster reading/{ready_claim}: Ready\n")
+    assert told.startswith(f"WorkloadCluster reading/{ready_claim}: Ready for ")
     assert "dev on simulated machines" in told
     assert "workers: 2 of 2 ready" in told
     assert _first_machine(terminal) in told

@@ -74,8 +74,8 @@ def problems(text: str) -> list[str]:
         ),
         pytest.param(
             "environments:\n  dev:\n    kubernetesVersion: v1.99.0",
-            'platform.yaml:3: environments.dev.kubernetesVersion: "v1.99.0": clusters are made of Kubernetes v1.22 to '
-            "v1.35, written as v1.34.0; the nearest is v1.35.0",
+            'platform.yaml:3: environments.dev.kubernetesVersion: "v1.99.0" is not offered: clusters are '
+            "made of Kubernetes v1.22 to v1.35, written as v1.34.0; the nearest is v1.35.0",
             id="version that does not exist",
         ),
         pytest.param(

@@ -41,7 +41,7 @@ def problem(version: str) -> str:
         return ""
     if re.fullmatch(WITHOUT_PATCH, version):
         return f"{_PATCH_MISSING}v{version.removeprefix('v')}.0"
-    return f"{_NOT_OFFERED}{OLDEST if re.fullmatch(TOO_OLD, version) else NEWEST}"
+    return f'"{version}"{_NOT_OFFERED}{OLDEST if re.fullmatch(TOO_OLD, version) else NEWEST}'
 
 
 def step_problem(running: str, asked: str) -> str:
@@ -69,16 +69,18 @@ def canonical(version: str) -> str:
 
 
 _PATCH_MISSING: Final = "a version names its patch, too: write "
-_NOT_OFFERED: Final = f"clusters are made of Kubernetes {RANGE}, written as v1.34.0; the nearest is "
+_NOT_OFFERED: Final = f" is not offered: clusters are made of Kubernetes {RANGE}, written as v1.34.0; the nearest is "
 _NO_WAY_BACK: Final = ", and Kubernetes cannot go back to an older version; make a new cluster for that"
 _ONE_AT_A_TIME: Final = "Kubernetes is upgraded one minor version at a time: "
 
 OFFERED_RULE: Final[dict[str, Any]] = {
     "rule": f"self.matches('{PATTERN}')",
+    # For a value that cannot be quoted in a message, as one with a line break.
+    "message": f"clusters are made of Kubernetes {RANGE}, written as v1.34.0",
     "messageExpression": (
         f"self.matches('{WITHOUT_PATCH}') "
         f"? '{_PATCH_MISSING}' + (self.startsWith('v') ? self : 'v' + self) + '.0' "
-        f": '{_NOT_OFFERED}' + (self.matches('{TOO_OLD}') ? '{OLDEST}' : '{NEWEST}')"
+        f""": '"' + self + '"{_NOT_OFFERED}' + (self.matches('{TOO_OLD}') ? '{OLDEST}' : '{NEWEST}')"""
     ),
 }
 """For the field itself. Unchanged, it is not judged again: API servers let stand what an update leaves alone."""

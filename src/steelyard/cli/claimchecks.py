@@ -133,7 +133,7 @@ def _of_claim(examined: Condition, now: datetime.datetime) -> Iterator[Finding]:
 def _of_parameters(claim: Object, subject: str) -> Iterator[Finding]:
     version = str(objects.at(claim, "spec", "parameters", "kubernetesVersion") or "")
     if version and (problem := versions.problem(version)):
-        yield Finding("FAIL", subject, f"kubernetesVersion {version}: {problem}; change it in the claim")
+        yield Finding("FAIL", subject, f"kubernetesVersion: {problem}; change it in the claim")
     infrastructure = objects.at(claim, "spec", "parameters", "infrastructure")
     if infrastructure and infrastructure not in OFFERED_INFRASTRUCTURES:
         offers = ", ".join(OFFERED_INFRASTRUCTURES)

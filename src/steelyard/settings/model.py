@@ -42,7 +42,7 @@ def _network(value: str) -> str:
 
 def _version(value: str) -> str:
     if problem := versions.problem(value):
-        raise ValueError(f'"{value}": {problem}')
+        raise ValueError(problem)
     return value
 
 
