@@ -515,3 +515,17 @@ def _has_socket(pid: int) -> bool:
             if os.readlink(link).startswith("socket:"):
                 return True
     return False
+
+
+def test_a_name_that_is_not_there_leads_to_the_one_that_was_meant(terminal: Terminal, ready_claim: str) -> None:
+    done = terminal.run("describe", f"{ready_claim}x")
+    assert done.code == Exit.FAILED
+    assert done.err.rstrip().endswith(f'"{ready_claim}x" not found; did you mean reading/{ready_claim}?')
+    done = terminal.run("describe", "machine", "zzz")
+    assert done.err.rstrip().endswith('"zzz" not found; steelyard get machines lists all machines')
+
+
+def test_waiting_for_a_condition_that_is_not_there_names_those_that_are(terminal: Terminal, ready_claim: str) -> None:
+    done = terminal.run("wait", ready_claim, "--for", "Redy", "--timeout", "1s")
+    assert done.code == Exit.TIMEOUT
+    assert "(it has the conditions Ready, Synced, UpToDate)" in done.err

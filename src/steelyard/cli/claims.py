@@ -267,7 +267,8 @@ async def _wait(client: Client, resource: Resource, obj: Object, wanted: str, ti
         waited_for = "gone" if wanted == "deleted" else wanted
         raise CommandError(
             f"{resource.kind} {objects.qualified_name(obj)} is not {waited_for} after {timeout:g} s: "
-            f"{_message(last)}; see: steelyard describe {name}" + (f" -n {namespace}" if namespace else ""),
+            f"{_message(last)}{_unknown_condition(last, wanted)}; see: steelyard describe {name}"
+            + (f" -n {namespace}" if namespace else ""),
             code=Exit.TIMEOUT,
         ) from None
 
@@ -285,6 +286,13 @@ def _reached(obj: Object | None, wanted: str) -> bool:
     # What is said of an older state of the object is no news of this one.
     is_stale = int(condition.get("observedGeneration") or objects.generation(obj)) < objects.generation(obj)
     return condition.get("status") == "True" and not is_stale
+
+
+def _unknown_condition(obj: Object, wanted: str) -> str:
+    """What could be waited for instead, where the object has no such condition."""
+    conditions = map(objects.mapping, objects.sequence(objects.at(obj, "status", "conditions")))
+    types = [str(item.get("type")) for item in conditions]
+    return "" if wanted in (*types, "deleted") or not types else f" (it has the conditions {', '.join(types)})"
 
 
 def _message(obj: Object) -> str:

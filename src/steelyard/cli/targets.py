@@ -6,6 +6,7 @@ other resource is found by its plural, kind or short name, as kubectl does it, w
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 
 from steelyard.cli.exits import CommandError, Exit
@@ -17,6 +18,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 
 CLAIM_KIND = "WorkloadCluster"
+_COMPARED = 500
 _CLAIM_NAMES = ("cluster", "clusters", "claim", "claims", "workloadcluster", "workloadclusters", "wc")
 
 
@@ -85,6 +87,18 @@ async def _with_short_name(client: Client, name: str) -> set[tuple[str, str]]:
     return found
 
 
+async def _no_such(client: Client, wanted: Resource, name: str) -> str:
+    """That there is none of the name, with the one that was most likely meant."""
+    names = {
+        objects.name(obj): objects.qualified_name(obj) for obj in (await client.list(wanted, limit=_COMPARED)).items
+    }
+    close = difflib.get_close_matches(name, names, n=1)
+    text = errors.not_found(wanted.group_resource, name).message
+    what = "claims" if wanted.kind == CLAIM_KIND else wanted.plural
+    listing = "steelyard get" if wanted.kind == CLAIM_KIND else f"steelyard get {wanted.plural}"
+    return f"{text}; did you mean {names[close[0]]}?" if close else f"{text}; {listing} lists all {what}"
+
+
 async def find(client: Client, target: Target, namespace: str) -> tuple[Resource, Object]:
     """The object. Without a namespace it is looked for in all of them, and must be the only one of its name."""
     wanted = await resource(client, target.kind)
@@ -92,7 +106,7 @@ async def find(client: Client, target: Target, namespace: str) -> tuple[Resource
         return wanted, await client.get(wanted, target.name, namespace)
     found = (await client.list(wanted, field_selector=f"metadata.name={target.name}")).items
     if not found:
-        raise errors.not_found(wanted.group_resource, target.name)
+        raise errors.NotFound(await _no_such(client, wanted, target.name))
     if len(found) > 1:
         places = ", ".join(sorted(objects.namespace(obj) for obj in found))
         raise CommandError(
