@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from steelyard.kube.objects import Object
 from tests.harness import PlatformProcess
@@ -111,3 +116,66 @@ def test_nobody_grants_what_they_do_not_hold(kube: Kubectl) -> None:
     assert '{APIGroups:[""], Resources:["nodes"], Verbs:["get"]}' in refused
     refused = kube.refused("create", "rolebinding", "x", "--clusterrole=cluster-admin", "--user=joe", "--as", "joe")
     assert "is attempting to grant RBAC permissions not currently held" in refused
+
+
+def test_a_claim_reaches_no_further_than_its_author(kube: Kubectl) -> None:
+    kube("create", "role", "claims", "--verb=*", "--resource=workloadclusters.compute.steelyard.dev")
+    kube("create", "rolebinding", "claims", "--role=claims", "--user=mallory")
+    claim: Object = {
+        "apiVersion": "compute.steelyard.dev/v1alpha1",
+        "kind": "WorkloadCluster",
+        "metadata": {"name": "tiny"},
+        "spec": {
+            "parameters": {"environment": "dev", "workerReplicas": 0},
+            "writeConnectionSecretToRef": {"name": "planted", "namespace": "kube-system"},
+        },
+    }
+    refused = kube.refused("apply", "-f", "-", "--as", "mallory", stdin=claim)
+    assert "the connection Secret cannot go to namespace kube-system: mallory may not create Secrets there." in refused
+    assert "or leave out writeConnectionSecretToRef.namespace" in refused
+
+    claim["spec"]["writeConnectionSecretToRef"] = {"name": "mine"}
+    kube("apply", "-f", "-", "--as", "mallory", stdin=claim)
+    kube("wait", "--for=condition=Ready", "workloadcluster/tiny", "--timeout=50s")
+    assert kube.names("secret", "mine") == ["mine"]
+    assert "planted" not in kube.names("secret", "-n", "kube-system")
+
+    claim["spec"]["writeConnectionSecretToRef"] = {"name": "planted", "namespace": "kube-system"}
+    kube("apply", "-f", "-", stdin=claim)
+    kube.await_names(["planted"], "secret", "-n", "kube-system", "--field-selector", "metadata.name=planted")
+    author = kube.json("get", "workloadcluster", "tiny")["metadata"]["annotations"]["steelyard.dev/author"]
+    assert author == "steelyard-admin"
+    kube("delete", "workloadcluster", "tiny", "--timeout=50s")
+    assert "planted" not in kube.names("secret", "-n", "kube-system")
+
+
+def test_a_certificate_request_says_who_made_it_and_is_approved_by_who_may(kube: Kubectl) -> None:
+    name = f"csr-{kube.namespace}"
+    kube("create", "clusterrole", name, "--verb=create,get,update", "--resource=certificatesigningrequests,"
+         "certificatesigningrequests/approval")  # fmt: skip
+    kube("create", "clusterrolebinding", name, f"--clusterrole={name}", "--user=mallory")
+    request: Object = {
+        "apiVersion": "certificates.k8s.io/v1",
+        "kind": "CertificateSigningRequest",
+        "metadata": {"name": name},
+        "spec": {
+            "request": base64.b64encode(_request()).decode(),
+            "signerName": "example.com/signer",
+            "usages": ["client auth"],
+            "username": "steelyard-admin",
+            "groups": ["system:masters"],
+        },
+    }
+    kube("create", "-f", "-", "--as", "mallory", stdin=request)
+    assert kube.json("get", "csr", name)["spec"]["username"] == "mallory"
+    refused = kube.refused("certificate", "approve", name, "--as", "mallory")
+    assert 'user not permitted to approve requests with signerName "example.com/signer"' in refused
+    kube("certificate", "approve", name)
+    assert "Approved" in kube("get", "csr", name)
+
+
+def _request() -> bytes:
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mallory")])
+    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    return made.public_bytes(serialization.Encoding.PEM)
