@@ -46,7 +46,9 @@ def stamp(claim: Object, old: Object | None, user: str, groups: Sequence[str]) -
         annotations |= _settled(claim, old, user, groups)
     elif said == {AUTHOR: None, GROUPS: None}:
         return
-    claim["metadata"]["annotations"] = annotations
+    claim["metadata"].pop("annotations", None)
+    if annotations:
+        claim["metadata"]["annotations"] = annotations
 
 
 def _settled(claim: Object, old: Object | None, user: str, groups: Sequence[str]) -> dict[str, str]:
