@@ -119,7 +119,7 @@ ATTACKS: Final = (
         payloads.json_patch,
         "json",
         operation=Knob("add", words=("add", "replace", "test", "insert", "copy", "move")),
-        keys=Knob(10_000, 1, 10_000),
+        keys=Knob(9990, 1, 20_000),
     ),
     body_attack(
         "json patch that copies",
@@ -132,6 +132,6 @@ ATTACKS: Final = (
     body_attack("large apply", payloads.applied, "apply", YAML, keys=Knob(30_000, 1, 100_000)),
     body_attack("protobuf within protobuf", payloads.protobuf, "create", _PROTOBUF, depth=Knob(5000, 1, 20_000)),
     body_attack("protobuf pairs", payloads.protobuf_pairs, "create", _PROTOBUF, size=MEGABYTES),
-    body_attack("chunks of one byte", payloads.ordinary, chunk=1, size=Knob(1_000_000, 1000, 3_000_000)),
+    body_attack("chunks of one byte", payloads.ordinary, "dry", chunk=1, size=Knob(1_000_000, 1000, 3_000_000)),
     body_attack("gzip", payloads.ordinary, encoding="gzip", size=Knob(3_000_000, 1000, 50_000_000)),
 )  # fmt: skip

@@ -108,10 +108,10 @@ async def _peopled(
 ) -> Field:
     user = await _account(admin, THEIRS)
     innocent = await _account(admin, PEACEFUL)
-    await _known(admin, PEACEFUL)
-    if neighbour != admin:
-        await _known(neighbour, PEACEFUL)
-    await _known(tenant, THEIRS)
+    for who in dict.fromkeys((admin, neighbour)):
+        await _known(who, PEACEFUL)
+    for who in dict.fromkeys((admin, tenant)):
+        await _known(who, THEIRS)
     await _crowd(admin, crowd)
     stranger = Identity(admin.host, admin.port)
     return Field(name, stranger, user, tenant, admin, innocent, neighbour, processes)
