@@ -95,7 +95,7 @@ def _hostile(folder: Path, given: argparse.Namespace) -> bool:
     wanted = hostile.Wanted(given.count, given.seed, given.only, given.replay, with_upstream=not given.ours)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         outcome = runner.run(hostile.run(folder, wanted, _say))
-    problems = hostile_report.problems(outcome.ours)
+    problems = hostile_report.problems(outcome.ours, outcome.theirs)
     print(f"\n{hostile.text(outcome)}\n")
     print("".join(f"  {problem}\n" for problem in problems), end="")
     print(f"hostile: {len(problems)} problems")
