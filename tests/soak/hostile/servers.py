@@ -19,7 +19,6 @@ import yaml
 
 from bench.client import Target
 from bench.servers import Upstream
-from steelyard.settings.model import Simulated
 from tests.conformance import upstream
 from tests.harness import PlatformProcess
 from tests.soak.hostile.field import CROWD, KNOWN, PEACEFUL, THEIRS, Field, Identity, config_map, config_maps
@@ -30,8 +29,7 @@ _CLUSTERS: Final = ("tenant", "neighbour", "bystander")
 _READY_SECONDS: Final = 90.0
 _CLAIMS: Final = "/apis/compute.steelyard.dev/v1alpha1/namespaces/default/workloadclusters"
 _MACHINES: Final = "bootSeconds: 0, joinSeconds: 0, deleteSeconds: 0"
-_NETWORKS: Final = ", webhookNetworks: [127.0.0.0/8]" if "webhook_networks" in Simulated.model_fields else ""
-_PLATFORM: Final = f"simulated: {{{_MACHINES}{_NETWORKS}}}\n"
+_PLATFORM: Final = f"simulated: {{{_MACHINES}, webhookNetworks: [127.0.0.0/8]}}\n"
 
 
 class DidNotPrepare(Exception):
