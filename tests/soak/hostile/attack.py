@@ -20,6 +20,8 @@ from tests.soak.hostile.wire import Ended, Line, Silence
 
 ANSWER_SECONDS: Final = 60.0
 _OPENED_AT_ONCE: Final = 32
+BOUND: Final = "count"
+"""The knob for how many are sent at most, which nobody needs to turn."""
 
 Value = int | str
 
@@ -126,8 +128,8 @@ class Assault:
         return str(self.values[knob])
 
     async def keep_sending(self, request: Callable[[int], bytes]) -> None:
-        """From `at_once` connections, one request after the other, until time is up or `count` are sent."""
-        numbers = iter(range(self.number("count")))
+        """From `at_once` connections, one request after the other, until time is up or BOUND are sent."""
+        numbers = iter(range(self.number(BOUND)))
 
         async def one() -> None:
             line: Line | None = None
@@ -192,4 +194,4 @@ class Assault:
 
 def numbers(at_once: int = 2, count: int = 10_000) -> dict[str, Knob]:
     """The knobs of whatever is sent again and again."""
-    return {"at_once": Knob(at_once, 1, 32), "count": Knob(count, 1, 100_000)}
+    return {"at_once": Knob(at_once, 1, 32), BOUND: Knob(count, 1, 100_000)}

@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tests.soak.hostile.attack import Aim, Attack, Value
+from tests.soak.hostile.attack import BOUND, Aim, Attack, Value
 from tests.soak.hostile.campaign import Campaign, Result
 
 Report = Callable[[str], None]
 _KEPT: Final = 12
 _RIVALS: Final = 3
 _STRIKE_SECONDS: Final = 1.0
+_FRESH_START: Final = 0.88
 
 
 async def run(
@@ -50,8 +51,12 @@ def _worst(results: list[Result]) -> list[Result]:
 
 
 def changed(aim: Aim, known: Sequence[Attack], random_: random.Random) -> Aim:
-    """One step away: a knob or two turned, a second attack beside the first, or one of two left out."""
+    """One step away: a knob or two turned, a second attack beside the first, or one of two left out; now and then a
+    fresh start.
+    """
     choice = random_.random()
+    if choice > _FRESH_START:
+        return Aim.of(random_.choice(known))
     if len(aim.attacks) == 1 and choice < 0.2:
         return Aim((*aim.attacks, *Aim.of(random_.choice(known)).attacks))
     if len(aim.attacks) > 1 and choice < 0.15:
@@ -59,6 +64,7 @@ def changed(aim: Aim, known: Sequence[Attack], random_: random.Random) -> Aim:
     place = random_.randrange(len(aim.attacks))
     attack, values = aim.attacks[place]
     turned: dict[str, Value] = dict(values)
-    for name in random_.sample(list(attack.knobs), min(len(attack.knobs), random_.randrange(1, 3))):
+    knobs = [name for name in attack.knobs if name != BOUND]
+    for name in random_.sample(knobs, min(len(knobs), random_.randrange(1, 3))):
         turned[name] = attack.knobs[name].turned(values[name], random_)
     return Aim((*aim.attacks[:place], (attack, turned), *aim.attacks[place + 1 :]))
