@@ -109,8 +109,9 @@ class Campaign:
     async def __aenter__(self) -> Campaign:
         return self
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.end_life()
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Waits for what the innocent client waits for, unless something went wrong anyway."""
+        await (self._stack.aclose() if kind is not None else self.end_life())
 
     async def strike(self, aim: Aim, seconds: float) -> Result:
         life = await self._living(is_narrow=self._is_always_narrow or aim.needs_few_descriptors)
