@@ -57,7 +57,7 @@ class Attack:
     work: Callable[[Assault], Awaitable[None]]
     knobs: Mapping[str, Knob]
     prepare: Callable[[Assault], Awaitable[None]] | None = None
-    """Not measured: what must be there first."""
+    """What must be there first. It takes as long as it takes, and is measured as well."""
     needs_few_descriptors: bool = False
     """It is about connections: measured on a server that may have few."""
 

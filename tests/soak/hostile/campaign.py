@@ -116,10 +116,10 @@ class Campaign:
     async def strike(self, aim: Aim, seconds: float) -> Result:
         life = await self._living(is_narrow=self._is_always_narrow or aim.needs_few_descriptors)
         assaults = [Assault(life.field_, attack.who, values, self._tag(), seconds) for attack, values in aim.attacks]
+        before, began = life.observer.resident, time.monotonic()
         try:
             await self._prepare(aim, assaults)
             await life.observer.until_calm(self._calm(life), _SETTLE_SECONDS)
-            before, began = life.observer.resident, time.monotonic()
             await self._work(aim, assaults, seconds)
         finally:
             for assault in assaults:
