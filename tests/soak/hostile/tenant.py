@@ -166,15 +166,19 @@ async def _definitions(assault: Assault) -> None:
     await assault.keep_sending(request)
 
 
+class _Silent(asyncio.Protocol):
+    def __init__(self, held: list[asyncio.BaseTransport]) -> None:
+        self._held = held
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._held.append(transport)
+
+
 async def _hold(assault: Assault) -> None:
     """A webhook that takes calls and never answers, for one namespace of the tenant's."""
-
-    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(Exception):
-            await reader.read()
-
-    server = await asyncio.start_server(silent, "127.0.0.1", 0)
-    assault.state["server"] = server
+    held: list[asyncio.BaseTransport] = []
+    server = await asyncio.get_running_loop().create_server(lambda: _Silent(held), "127.0.0.1", 0)
+    assault.state["server"], assault.state["held"] = server, held
     port = server.sockets[0].getsockname()[1]
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["*"]}
     hook: dict[str, Any] = {
@@ -200,6 +204,8 @@ async def _through_webhook(assault: Assault) -> None:
         await assault.keep_sending(lambda number: _create(assault, f"{assault.tag}-{number}", text))
     finally:
         assault.state["server"].close()
+        for transport in assault.state["held"]:
+            transport.close()
         await _withdraw(assault)
 
 
