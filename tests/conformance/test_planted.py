@@ -60,6 +60,9 @@ class Damaged:
     def document(self, path: str, accept: str) -> Document | None:
         return self._backend.document(path, accept)
 
+    def paths(self) -> list[str]:
+        return self._backend.paths()
+
 
 class Stream:
     def __init__(self, stream: WatchStream, defect: Defect) -> None:

@@ -53,7 +53,7 @@ def test_an_authority_that_was_brought_along_issues_certificates_that_are_accept
     key: rsa.RSAPrivateKey, form: PrivateFormat, tmp_path: Path
 ) -> None:
     authority = brought_along(key, form)
-    assert pki.problem_of(authority) == ""
+    pki.check(authority)
     server = pki.issue_serving(authority, "kube-apiserver", ["localhost"], now=NOW)
     client = pki.issue_client(authority, "kubernetes-admin", ["system:masters"], now=NOW)
     assert _handshake(authority, server, client, tmp_path) == "kubernetes-admin"
@@ -62,16 +62,17 @@ def test_an_authority_that_was_brought_along_issues_certificates_that_are_accept
 @pytest.mark.parametrize(
     ("pair", "complaint"),
     [
-        pytest.param(KeyPair(b"no PEM", b"no PEM"), "PEM", id="no PEM at all"),
+        pytest.param(KeyPair(b"no PEM", b"no PEM"), "is no certificate", id="no PEM at all"),
         pytest.param(
             KeyPair(pki.new_authority("a", now=NOW).certificate, pki.new_private_key()),
-            "the key is not the certificate's",
+            "is not the key of the certificate beside it",
             id="the key of another",
         ),
     ],
 )
 def test_what_is_no_authority_is_told(pair: KeyPair, complaint: str) -> None:
-    assert complaint in pki.problem_of(pair)
+    with pytest.raises(pki.Unusable, match=complaint):
+        pki.check(pair)
 
 
 def _handshake(authority: KeyPair, server: KeyPair, client: KeyPair, folder: Path) -> str:

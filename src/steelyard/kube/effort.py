@@ -8,6 +8,7 @@ clock, and it is the thread's own clock, so that a busy machine refuses nobody. 
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Final
 
@@ -20,13 +21,11 @@ class Exhausted(Exception):
     """The budget of this validation is spent."""
 
 
-class _Effort:
-    """Of the evaluation that runs now, `with` this: they run one at a time, and do not wait for anything.
+class _Effort(threading.local):
+    """Of the evaluation that runs now, `with` this: one at a time in each thread, and none waits for anything.
 
     One within another is part of it; outside of any, nothing is limited.
     """
-
-    __slots__ = ("_deadline", "_depth", "_left")
 
     def __init__(self) -> None:
         self._depth = 0

@@ -219,11 +219,11 @@ def _string_breaks(schema: Schema) -> Iterator[tuple[str, Break]]:
         yield "format", _always("!not of the format!")
     if schema.pattern:
         try:
-            search = patterns.compiled(schema.pattern).search
+            matches = patterns.compiled(schema.pattern).matches
         except patterns.BadPattern:
             return
         for text in ("!", "é é", "", "-a-", "no such thing"):
-            if search(text) is None and (schema.min_length or 0) <= len(text) <= (schema.max_length or 1000):
+            if not matches(text) and (schema.min_length or 0) <= len(text) <= (schema.max_length or 1000):
                 yield "pattern", _always(text)
                 return
 

@@ -74,11 +74,11 @@ def wrong_type(type_: str) -> Any:
 
 
 def of_pattern(pattern: str, random: Random) -> str | None:
-    """A string that matches; None if this gives up. Look-around does not exist in these patterns."""
+    """A string that matches; None if this gives up, as with what Python writes otherwise than Go."""
     try:
-        tree = re._parser.parse(patterns.translate(pattern), re.ASCII)  # type: ignore[attr-defined]
+        tree = re._parser.parse(pattern, re.ASCII)  # type: ignore[attr-defined]
         text = "".join(_sampled(tree, random))
-        return text if patterns.compiled(pattern).search(text) else None
+        return text if patterns.compiled(pattern).matches(text) else None
     except (patterns.BadPattern, KeyError, re.error, IndexError):
         return None
 

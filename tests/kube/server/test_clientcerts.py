@@ -59,6 +59,9 @@ class Backend:
     def document(self, path: str, accept: str) -> Document | None:
         return None
 
+    def paths(self) -> list[str]:
+        return []
+
 
 @pytest.fixture
 async def site() -> AsyncGenerator[Site]:

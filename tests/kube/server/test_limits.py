@@ -54,6 +54,9 @@ class Slow:
     def document(self, path: str, accept: str) -> Document | None:
         return None
 
+    def paths(self) -> list[str]:
+        return []
+
 
 async def test_who_is_refused_for_another_reason_takes_no_place() -> None:
     async with serving.served(Slow(defaults.policy()), limits=Limits(reading=1, writing=1)) as site:

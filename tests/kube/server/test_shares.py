@@ -54,6 +54,9 @@ class Slow:
     def document(self, path: str, accept: str) -> Document | None:
         return None
 
+    def paths(self) -> list[str]:
+        return []
+
 
 async def _until(backend: Slow, entered: int) -> None:
     for _ in range(500):

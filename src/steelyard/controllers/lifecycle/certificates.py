@@ -117,8 +117,11 @@ async def read_authority(client: Client, cluster: Object) -> KeyPair:
     name = f"Secret {objects.namespace(cluster)}/{names.secret_name(objects.name(cluster), CLUSTER_CA)}"
     if not authority.key:
         raise Missing(f"{name} has no {_PRIVATE_KEY_KEY}, so nothing can be signed with it")
-    if problem := pki.problem_of(authority):
-        raise Missing(f"{name} is not an authority: {problem}")
+    try:
+        pki.check(authority)
+    except pki.Unusable as error:
+        key = _CERTIFICATE_KEY if error.part == "certificate" else _PRIVATE_KEY_KEY
+        raise Missing(f"{name} is not an authority: its {key} {error}") from error
     return authority
 
 
