@@ -226,6 +226,10 @@ def from_status(status: Object, code: int = 0) -> ApiError:
     )
 
 
+_MOST_CAUSES = 1000
+"""Nobody reads more, and telling them would take longer than finding them."""
+
+
 def not_found(group_resource: str, name: str) -> NotFound:
     kind, _, group = group_resource.partition(".")
     return NotFound(f'{group_resource} "{name}" not found', kind=kind, group=group, name=name)
@@ -268,6 +272,9 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Invali
     found twice is said once, though the causes list it twice.
     """
     qualified = f"{kind}.{group}" if group else kind
+    if len(causes) > _MOST_CAUSES:
+        left = Cause("", causes[0].reason, f"and {len(causes) - _MOST_CAUSES} more")
+        causes = [*causes[:_MOST_CAUSES], left]
     listed = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     text = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
     return Invalid(f'{qualified} "{name}" is invalid: {text}', kind=kind, group=group, name=name, causes=causes)

@@ -19,11 +19,28 @@ def apply_defaults(schema: Schema, value: Any) -> None:
     fill(schema, value)
 
 
-def fill(schema: Schema, value: Any) -> None:
-    """As `apply_defaults`, for a value whose nulls have been dropped already, or are there to be judged; in place."""
+class Overgrown(Exception):
+    """Defaults would make a small object a large one."""
+
+
+def fill(schema: Schema, value: Any, most: int = 1_000_000) -> None:
+    """As `apply_defaults`, for a value whose nulls have been dropped already, or are there to be judged; in place.
+
+    Raises Overgrown where that takes more than `most` values.
+    """
     plan = _plan(schema)
     if plan is not None:
-        _apply(plan, value)
+        _apply(plan, value, _Room(most))
+
+
+@dataclass(slots=True)
+class _Room:
+    left: int
+
+    def take(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise Overgrown
 
 
 def drop_nulls(schema: Schema, value: Any) -> None:
@@ -101,42 +118,43 @@ def _null_replacement(schema: Schema | None) -> Any:
     return MISSING if schema is None or schema.nullable else schema.default
 
 
-def _apply(plan: _Plan, value: Any) -> None:
+def _apply(plan: _Plan, value: Any, room: _Room) -> None:
     if plan.deferred is not None:
         resolved = _plan(plan.deferred.resolve())
         if resolved is not None:
-            _apply(resolved, value)
+            _apply(resolved, value, room)
     elif isinstance(value, dict):
-        _apply_to_object(plan, cast("dict[str, Any]", value))
+        _apply_to_object(plan, cast("dict[str, Any]", value), room)
     elif isinstance(value, list):
         entries = cast("list[Any]", value)
         for index, item in enumerate(entries):
             if item is None and plan.items_default is not MISSING:
-                entries[index] = _fresh(plan.items_default)
+                entries[index] = _fresh(plan.items_default, room)
             if plan.items is not None:
-                _apply(plan.items, entries[index])
+                _apply(plan.items, entries[index], room)
 
 
-def _apply_to_object(plan: _Plan, value: dict[str, Any]) -> None:
+def _apply_to_object(plan: _Plan, value: dict[str, Any], room: _Room) -> None:
     for name, default, nullable in plan.defaults:
         if name not in value or (value[name] is None and not nullable):
-            value[name] = _fresh(default)
+            value[name] = _fresh(default, room)
     properties, additional = plan.properties, plan.additional
     for key, item in value.items():
         if type(item) is dict or type(item) is list:
             inner = properties.get(key) if key in properties else additional
             if inner is not None:
-                _apply(inner, item)
+                _apply(inner, item, room)
         elif item is None and plan.additional_default is not MISSING and key not in properties:
-            value[key] = _fresh(plan.additional_default)
+            value[key] = _fresh(plan.additional_default, room)
             if additional is not None:
-                _apply(additional, value[key])
+                _apply(additional, value[key], room)
 
 
-def _fresh(default: Any) -> Any:
+def _fresh(default: Any, room: _Room) -> Any:
     """A copy of a default that the object may keep and change."""
+    room.take()
     if isinstance(default, dict):
-        return {key: _fresh(item) for key, item in cast("dict[str, Any]", default).items()}
+        return {key: _fresh(item, room) for key, item in cast("dict[str, Any]", default).items()}
     if isinstance(default, list):
-        return [_fresh(item) for item in cast("list[Any]", default)]
+        return [_fresh(item, room) for item in cast("list[Any]", default)]
     return default

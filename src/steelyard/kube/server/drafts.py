@@ -19,7 +19,7 @@ from steelyard.kube.builtin import encoding, types
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import default, embedded, prune, validate
-from steelyard.kube.server import customresources, decoding, gotimes, metadata, strictness
+from steelyard.kube.server import budgets, customresources, decoding, gotimes, metadata, strictness
 from steelyard.kube.server.apply import apply, managedfields
 from steelyard.kube.server.apply.fieldset import FieldSet
 from steelyard.kube.server.call import Payload
@@ -199,9 +199,16 @@ def check_claim(served: Served, obj: Object) -> None:
     raise errors.invalid(api_version.rpartition("/")[0], kind, objects.name(obj), causes)
 
 
+def _fill(served: Served, obj: Object) -> None:
+    try:
+        default.fill(served.schema, obj, budgets.MAX_VALUES)
+    except default.Overgrown:
+        raise budgets.too_many_values() from None
+
+
 def prepare_new(served: Served, draft: Draft, wanted: WriteOptions, now: str, subresource: str = "") -> None:
     """What webhooks are shown of a create: defaults are in, and who manages what is settled before they change it."""
-    default.fill(served.schema, draft.obj)
+    _fill(served, draft.obj)
     served.strategy.prepare_create(draft.obj)
     if not draft.is_tracked:
         draft.obj = _tracked(served, None, draft.obj, wanted, now, subresource)
@@ -212,7 +219,7 @@ def prepare_changed(
     served: Served, old: Object, draft: Draft, wanted: WriteOptions, now: str, subresource: str = ""
 ) -> None:
     """The same for an update; `changed` then keeps the result within what the endpoint may change."""
-    default.fill(served.schema, draft.obj)
+    _fill(served, draft.obj)
     metadata.keep_owned(draft.obj, old)
     draft.obj["metadata"]["resourceVersion"] = objects.metadata(old).get("resourceVersion")
     if not subresource:
@@ -230,7 +237,7 @@ def new(served: Served, draft: Draft, wanted: WriteOptions, now: str, finish: Fi
     strategy = served.strategy
     if served.has_status and not strategy.keeps_status:
         _copy_field(objects.copy(served.blank), obj, "status")
-    default.fill(served.schema, obj)
+    _fill(served, obj)
     strategy.prepare_create(obj)
     metadata.fill_create(obj, now, uids.new())
     if served.custom or strategy.tracks_generation:
@@ -266,7 +273,7 @@ def changed(
 ) -> Object:
     """The object to store for an update; `old` itself if the update changes nothing. Raises Invalid."""
     strategy = served.strategy
-    default.fill(served.schema, draft.obj)
+    _fill(served, draft.obj)
     obj = _within_reach(served, old, draft.obj, subresource)
     meta: Object = obj["metadata"]
     metadata.keep_owned(obj, old)

@@ -3,7 +3,8 @@
 The event loop goes on meanwhile. Python lets a thread that runs bytecode be interrupted, so what is done here must be
 made of many small steps; the steps of C code that hold Python's lock are bounded by what a body may hold. While
 something is done the lock is passed on ten times as often as usual, because the event loop asks for it at every
-turn. Whoever waits takes turns by flow, so that one who sends many large objects waits for himself.
+turn, and no garbage is looked for: JSON has no cycles, and a full collection would hold the lock. Whoever waits takes
+turns by flow, so that one who sends many large objects waits for himself.
 
 What is decided in here was decided on the state of a moment ago: a write checks that it still stands, as it does after
 asking webhooks.
@@ -12,6 +13,7 @@ asking webhooks.
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -56,10 +58,14 @@ class Lane:
 
 def _quickly(job: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
     sys.setswitchinterval(_BUSY_SECONDS)
+    was_collecting = gc.isenabled()
+    gc.disable()
     try:
         return job(*args, **kwargs)
     finally:
         sys.setswitchinterval(_USUAL_SECONDS)
+        if was_collecting:
+            gc.enable()
 
 
 SHARED: Final = Lane()
