@@ -24,8 +24,8 @@ PIECE_BYTES: Final = 64
 """A body that comes in more pieces than that has larger ones on average."""
 MAX_DEPTH: Final = 128
 """Objects and lists inside one another: more than any kind has, and far from where Python or the encoder give up."""
-MAX_VALUES: Final = 150_000
-"""Of one body or object, managedFields included: the largest definitions that people apply have a third of it."""
+MAX_VALUES: Final = 100_000
+"""Of one body or object, managedFields included: the largest definitions that people apply have half of it."""
 
 MAX_HEAD_BYTES: Final = 1024 * 1024
 """Of the line and fields of a head, as upstream."""
