@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
 SECONDS: Final = 0.08
+SECONDS_APART: Final = 5.0
+"""Where the event loop does not wait for it."""
 _UNSEEN: Final = 200_000
 """Steps between two looks at the clock."""
 
@@ -31,6 +35,7 @@ class _Effort(threading.local):
         self._depth = 0
         self._left = _UNSEEN
         self._deadline = 0.0
+        self._seconds = SECONDS
 
     def __enter__(self) -> None:
         if not self._depth:
@@ -40,6 +45,16 @@ class _Effort(threading.local):
 
     def __exit__(self, *_: object) -> None:
         self._depth -= 1
+
+    @contextmanager
+    def apart(self) -> Generator[None]:
+        """For what is evaluated in a thread of its own."""
+        self._seconds = SECONDS_APART
+        try:
+            with self:
+                yield
+        finally:
+            self._seconds = SECONDS
 
     def spend(self, steps: int) -> None:
         """Raises Exhausted."""
@@ -52,7 +67,7 @@ class _Effort(threading.local):
         if self._depth:
             now = time.thread_time()
             if not self._deadline:
-                self._deadline = now + SECONDS
+                self._deadline = now + self._seconds
             elif now > self._deadline:
                 self._left = 0
                 raise Exhausted

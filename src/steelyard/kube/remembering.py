@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
@@ -37,11 +38,12 @@ def briefly(most: int, longest: int = 256) -> Callable[[Callable[_P, _R]], Calla
 class Kept(Generic[_K, _V]):
     """A dictionary whose values take no more than `most` bytes; those that came first make room."""
 
-    __slots__ = ("_found", "_most", "bytes")
+    __slots__ = ("_found", "_lock", "_most", "bytes")
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._found: dict[_K, tuple[_V, int]] = {}
+        self._lock = threading.Lock()
         self.bytes = 0
 
     def get(self, key: _K) -> _V | None:
@@ -50,12 +52,14 @@ class Kept(Generic[_K, _V]):
 
     def put(self, key: _K, value: _V, size: int) -> _V:
         """The value again. One that is larger than a quarter of what all may take is not kept."""
-        if size * 4 <= self._most and key not in self._found:
-            self._found[key] = (value, size)
-            self.bytes += size
-            while self.bytes > self._most:
-                _, freed = self._found.pop(next(iter(self._found)))
-                self.bytes -= freed
+        if size * 4 <= self._most:
+            with self._lock:
+                if key not in self._found:
+                    self._found[key] = (value, size)
+                    self.bytes += size
+                while self.bytes > self._most:
+                    _, freed = self._found.pop(next(iter(self._found)))
+                    self.bytes -= freed
         return value
 
     def clear(self) -> None:

@@ -15,7 +15,7 @@ from steelyard.kube import errors, objects, turns
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from steelyard.kube.server import jsonpath
-from tests.kube.server.bench import PARTS, WIDGETS, Bench, eventually, make, widget
+from tests.kube.server.bench import PARTS, WIDGETS, Bench, eventually, make, simple_definition, widget
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 MANY = 1_500
@@ -118,6 +118,28 @@ async def _is_undefined(bench: Bench) -> bool:
 
 async def _is_gone(bench: Bench, name: str) -> bool:
     return not await bench.exists(NAMESPACES, name)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {f"p{n}": {"type": "string"} for n in range(5_000)}},
+        {
+            "type": "object",
+            "properties": {f"p{n}": {"type": "string", "pattern": f"^(\\pL){{9}}{n}"} for n in range(40)},
+        },
+        {"type": "string", "anyOf": [{"minLength": number} for number in range(5_000)]},
+    ],
+    ids=["many fields", "costly patterns", "many alternatives"],
+)
+async def test_a_large_definition_is_judged_apart_from_the_loop(bench: Bench, schema: Object) -> None:
+    gadgets = Resource("example.com", "v1", "gadgets", "Gadget")
+    definition = simple_definition(gadgets)
+    definition["spec"]["versions"][0]["schema"] = {
+        "openAPIV3Schema": {"type": "object", "properties": {"spec": schema}}
+    }
+    await shared(bench.create(CUSTOM_RESOURCE_DEFINITIONS, definition))
+    await shared(bench.create(gadgets, make(gadgets, "first")))
 
 
 async def test_thousands_of_absent_owners_cost_one_look_each(bench: Bench) -> None:

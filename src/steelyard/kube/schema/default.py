@@ -43,6 +43,10 @@ class _Room:
             raise Overgrown
 
 
+def prepare(schema: Schema) -> None:
+    _plan(schema)
+
+
 def drop_nulls(schema: Schema, value: Any) -> None:
     """Removes nulls from fields that are neither nullable nor have a default."""
     node = schema.resolve()

@@ -123,6 +123,11 @@ def validate(
         found.append(fields.invalid(path or fields.NO_PATH, schema.type, _OUT_OF_BUDGET))
 
 
+def prepare(schema: Schema) -> None:
+    """Compiles the rules of a resource."""
+    _node(schema, is_resource=True)
+
+
 def _node(schema: Schema, *, is_resource: bool) -> _Node | None:
     key = _NAME if not is_resource else f"{_NAME}-resource"
     known = schema.compiled.get(key, MISSING)

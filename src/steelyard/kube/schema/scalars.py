@@ -56,7 +56,6 @@ def string_check(schema: Schema) -> Check | None:
     if not constrains_strings(schema):
         return None
     low, high, pattern = schema.min_length or 0, schema.max_length, schema.pattern
-    invalid = _problem(pattern)
     format_ = enforced_format(schema)
     format_check = formats.checker(format_) if format_ else None
 
@@ -66,10 +65,13 @@ def string_check(schema: Schema) -> Check | None:
         elif len(value) < low:
             found.append((path, fields.invalid(path, value, f"{path} in body should be at least {low} chars long")))
         elif pattern:
+            # The compiled pattern is not kept here: how many are is for `patterns` to say.
             try:
-                if invalid or not patterns.compiled(pattern).matches(value):
-                    detail = f"{path} in body should match '{pattern}{invalid}'"
-                    found.append((path, fields.invalid(path, value, detail)))
+                if not patterns.compiled(pattern).matches(value):
+                    found.append((path, fields.invalid(path, value, f"{path} in body should match '{pattern}'")))
+            except patterns.BadPattern as error:
+                detail = f"{path} in body should match '{pattern}, but pattern is invalid: {error}'"
+                found.append((path, fields.invalid(path, value, detail)))
             except patterns.TooLong:
                 detail = f"{path} in body is too long to be matched with '{pattern}'"
                 found.append((path, fields.invalid(path, len(value), detail)))
@@ -78,16 +80,6 @@ def string_check(schema: Schema) -> Check | None:
             found.append((path, fields.type_invalid(path, value, detail)))
 
     return check
-
-
-def _problem(pattern: str) -> str:
-    """What is wrong with it. The compiled pattern is not kept here: how many are is for `patterns` to say."""
-    try:
-        if pattern:
-            patterns.compiled(pattern)
-    except patterns.BadPattern as error:
-        return f", but pattern is invalid: {error}"
-    return ""
 
 
 def number_check(schema: Schema) -> Check | None:

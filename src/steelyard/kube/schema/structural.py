@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from steelyard.kube import fields, objects
+from steelyard.kube import effort, fields, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import openapirules, parse, patterns, prune, rulechecks, validate
@@ -41,8 +41,16 @@ _TYPE_MISSING: Final = {
 def check(document: Object, path: str, *, is_known: bool = False) -> list[Cause]:
     """Everything that keeps the schema from being used; `path` is where it stands in the CRD.
 
-    `is_known` says that the stored CRD has the same schema.
+    `is_known` says that the stored CRD has the same schema. It may take seconds, which are not the event loop's.
     """
+    try:
+        with effort.LIMITED.apart():
+            return _check(document, path, is_known=is_known)
+    except effort.Exhausted:
+        return [fields.forbidden(path, "the schema takes too long to check")]
+
+
+def _check(document: Object, path: str, *, is_known: bool) -> list[Cause]:
     shape = _invariants(document, "root", path)
     shape += _completeness(document, document, path, path)
     if shape:

@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 from steelyard.kube import effort, fields
 from steelyard.kube.errors import Cause
-from steelyard.kube.schema import embedded, junctors, listtypes, ratchet, rules, scalars
+from steelyard.kube.schema import default, embedded, junctors, listtypes, ratchet, rules, scalars
 from steelyard.kube.schema.junctors import Check, Findings
 from steelyard.kube.schema.model import MISSING, Schema
 
@@ -57,6 +57,15 @@ def validate(
             schema, value, path, old=old, before=found, found=causes, warnings=warnings, is_resource=is_resource
         )
     return causes
+
+
+def prepare(schema: Schema) -> None:
+    """Compiles what the schema asks for, ahead of the first value."""
+    checker(schema)
+    default.prepare(schema)
+    embedded.validate(schema, None)
+    listtypes.validate(schema, None)
+    rules.prepare(schema)
 
 
 def _checked(schema: Schema, value: Any, old: Any, path: str) -> list[Cause]:

@@ -9,6 +9,7 @@ What a definition describes is parsed once per content and shared by all servers
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.remembering import Kept
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from steelyard.kube.server import columns, crdstatus, customresources, deleting, jsonpath, keys
+from steelyard.kube.server import columns, crdstatus, customresources, deleting, jsonpath, keys, lane
 from steelyard.kube.server.apply import apply
 from steelyard.kube.server.background import Work
 from steelyard.kube.server.core import Core
@@ -77,6 +78,7 @@ class Definitions(Work):
             self.retry(name)
         record = self._core.store.get(self._prefix + name)
         served = served_by(record.object) if record is not None else ()
+        await _prepared(served)
         self._core.registry.serve(name, served, self._core.store.newest)
 
     def _put(self, record: Record, since: int) -> None:
@@ -165,6 +167,14 @@ class Definitions(Work):
             self.enqueue(name)
         elif not self._core.store.count(collection):
             self.write(deleting.without_finalizer(self._core, record, crdstatus.FINALIZER), name)
+
+
+async def _prepared(served: tuple[Served, ...]) -> None:
+    """Large schemas take a while to get ready: in another thread, so that the first who uses the kind need not wait."""
+    for each in served:
+        if each.custom is not None:
+            with contextlib.suppress(Exception):  # it is told when an object comes that needs it
+                await lane.SHARED.run(None, each.custom.prepare)
 
 
 def all_definitions(core: Core) -> list[Object]:

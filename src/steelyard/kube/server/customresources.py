@@ -6,10 +6,9 @@ definition may leave out. Its names and conditions are the matter of `crdstatus`
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from steelyard.frozen import frozen
 from steelyard.kube import fields, objects
@@ -21,6 +20,8 @@ from steelyard.kube.schema.model import MISSING, Schema
 from steelyard.kube.server import crdrules, crdstatus
 from steelyard.kube.server.admission import endpoint
 from steelyard.kube.server.admission.conversion import Conversion
+
+_SCHEMA: Final = "parsed schema"
 
 
 @frozen
@@ -50,10 +51,19 @@ class ServedVersion:
     deprecation_warning: str
     conversion: Conversion | None = None
 
-    @functools.cached_property
+    @property
     def schema(self) -> Schema:
         """Parsed when first needed: a server that starts with many definitions is soon asked for few of them."""
-        return parse.from_openapi(self.openapi)
+        # Not a cached_property, which would make the event loop wait for the thread that prepares another one.
+        found: Schema | None = self.__dict__.get(_SCHEMA)
+        if found is None:
+            found = self.__dict__[_SCHEMA] = parse.from_openapi(self.openapi)
+        return found
+
+    def prepare(self) -> None:
+        """Does what the first object of the kind would otherwise wait for."""
+        schema = self.schema
+        validate.prepare(schema)
 
 
 def served_versions(crd: Object) -> tuple[ServedVersion, ...]:

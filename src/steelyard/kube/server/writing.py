@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 from steelyard.kube import errors, fields, objects, uids
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from steelyard.kube.server import bodies, budgets, deleting, drafts, keys, lane, reading, strictness
 from steelyard.kube.server import metadata as naming
 from steelyard.kube.server import options as parameters
@@ -76,6 +77,8 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     _settle_namespace(served, metadata, call.namespace)
     _check_namespace(core, served, metadata)
     drafts.check_claim(served, draft.obj)
+    if served.resource == CUSTOM_RESOURCE_DEFINITIONS:
+        call.is_light = False  # it is small, and judging it may take seconds
     if served.custom is not None and core.stamps:
         _stamp(core, served, call, draft.obj, None)
     admission = passage.of_write(core, served, call, wanted, "CREATE")
@@ -219,6 +222,8 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
     """Makes the draft the object's next state. The record must be the newest, in the served version; should it no
     longer be when webhooks have answered, this raises Mismatch.
     """
+    if served.resource == CUSTOM_RESOURCE_DEFINITIONS:
+        call.is_light = False
     _weigh(call, record)
     _check_preconditions(served, call, record, draft.obj)
     drafts.check_claim(served, draft.obj)
