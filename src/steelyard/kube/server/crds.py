@@ -172,7 +172,7 @@ class Definitions(Work):
 async def _prepared(served: tuple[Served, ...]) -> None:
     """Large schemas take a while to get ready: in another thread, so that the first who uses the kind need not wait."""
     for each in served:
-        if each.custom is not None:
+        if each.custom is not None and not each.custom.is_prepared:
             with contextlib.suppress(Exception):  # it is told when an object comes that needs it
                 await lane.SHARED.run(None, each.custom.prepare)
 

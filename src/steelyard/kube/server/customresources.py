@@ -60,6 +60,10 @@ class ServedVersion:
             found = self.__dict__[_SCHEMA] = parse.from_openapi(self.openapi)
         return found
 
+    @property
+    def is_prepared(self) -> bool:
+        return _SCHEMA in self.__dict__
+
     def prepare(self) -> None:
         """Does what the first object of the kind would otherwise wait for."""
         schema = self.schema

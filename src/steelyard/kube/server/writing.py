@@ -77,8 +77,7 @@ async def insert(core: Core, served: Served, call: Call, draft: Draft, wanted: W
     _settle_namespace(served, metadata, call.namespace)
     _check_namespace(core, served, metadata)
     drafts.check_claim(served, draft.obj)
-    if served.resource == CUSTOM_RESOURCE_DEFINITIONS:
-        call.is_light = False  # it is small, and judging it may take seconds
+    _weigh_definition(served, call)
     if served.custom is not None and core.stamps:
         _stamp(core, served, call, draft.obj, None)
     admission = passage.of_write(core, served, call, wanted, "CREATE")
@@ -205,6 +204,12 @@ def _weigh(call: Call, record: Record) -> None:
         call.is_light = call.is_light and not any(mark in call.payload.data for mark in (b"copy", b"\\u"))
 
 
+def _weigh_definition(served: Served, call: Call) -> None:
+    """To judge a small definition may take seconds; those that the platform brings are known not to."""
+    if served.resource == CUSTOM_RESOURCE_DEFINITIONS and call.flow is not None:
+        call.is_light = False
+
+
 def _new(served: Served, draft: Draft, wanted: WriteOptions, now: str) -> Object:
     obj = drafts.new(served, draft, wanted, now)
     budgets.check_object(obj)
@@ -222,8 +227,7 @@ async def replace(core: Core, served: Served, call: Call, record: Record, draft:
     """Makes the draft the object's next state. The record must be the newest, in the served version; should it no
     longer be when webhooks have answered, this raises Mismatch.
     """
-    if served.resource == CUSTOM_RESOURCE_DEFINITIONS:
-        call.is_light = False
+    _weigh_definition(served, call)
     _weigh(call, record)
     _check_preconditions(served, call, record, draft.obj)
     drafts.check_claim(served, draft.obj)
