@@ -31,6 +31,7 @@ from steelyard.controllers import lifecycle
 from steelyard.controllers.claims import controller as claims
 from steelyard.datadir import DataDir
 from steelyard.frozen import frozen
+from steelyard.kube import errors
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
@@ -389,7 +390,9 @@ async def _listen(
     renewals.add("platform", certificate.certificate, renew)
     url = f"https://{advertised_host}:{listener.port}"
     api.access.address = url
-    await api.own_service.publish(advertised_host, listener.port)
+    # On a full disk its record stays behind; who asks for it makes it follow when there is space.
+    with contextlib.suppress(errors.ServiceUnavailable):
+        await api.own_service.publish(advertised_host, listener.port)
     credentials.write_kubeconfig(options.data_dir, url, authority.certificate, token)
     return url
 
