@@ -243,7 +243,7 @@ class Api:
             case "scale", _:
                 return await subresources.patch_scale(core, served, call)
             case "token", _:
-                return self.access.request_token(call)
+                return await self.access.request_token(served, call)
             case "eviction", _:
                 return await eviction.evict(core, served, call)
             case _, "get":

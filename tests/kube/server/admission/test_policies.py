@@ -9,7 +9,7 @@ import pytest
 from steelyard.kube import errors, objects
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, Resource
+from steelyard.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, Resource
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import AUTHENTICATED, User
 from tests.kube.server.bench import PARTS, WIDGETS, Bench, Clock, eventually, make, make_call, widget
@@ -193,3 +193,19 @@ async def test_a_namespace_is_not_emptied_of_what_a_policy_protects(bench: Bench
     await eventually(is_told)
     assert await bench.exists(SECRETS, "kept", namespace="team")
     await bench.delete(BINDINGS, "p", namespace="")
+
+
+async def test_a_token_is_not_made_for_whom_a_policy_protects(bench: Bench) -> None:
+    tokens = [
+        {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["serviceaccounts/token"]}
+    ]
+    await bind(bench, policy("request.name != 'default' || object.spec.expirationSeconds <= 600", rules=tokens))
+    request: Object = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+
+    async def ask(**spec: Any) -> Object:
+        body = {**request, "spec": spec}
+        return await bench.create(SERVICE_ACCOUNTS, body, name="default", subresource="token")
+
+    with pytest.raises(errors.Invalid, match="denied request"):
+        await ask()
+    assert (await ask(expirationSeconds=600))["status"]["token"]

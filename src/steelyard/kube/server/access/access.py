@@ -128,8 +128,8 @@ class Access:
         if served.resource.group == GROUP:
             escalation.check(self.rbac, call, obj, old)
 
-    def request_token(self, call: Call) -> Reply:
-        return accounts.request_token(self._core, self.signer, call)
+    async def request_token(self, served: Served, call: Call) -> Reply:
+        return await accounts.request_token(self._core, self.signer, served, call)
 
     def certificate(self, der: bytes) -> tuple[User | None, float]:
         return self._known.certificate(der)

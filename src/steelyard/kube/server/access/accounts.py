@@ -16,6 +16,7 @@ from steelyard.kube.server import bodies, drafts
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server.access.policy import service_account
 from steelyard.kube.server.access.tokens import Claims, InvalidToken, Signer
+from steelyard.kube.server.admission import passage
 from steelyard.kube.server.background import Work
 from steelyard.kube.server.call import AUTHENTICATED, Call, Reply, User
 from steelyard.kube.server.core import Core
@@ -75,36 +76,51 @@ class DefaultAccounts(Work):
         self.write(self._core.put(key, account, expect=0), item)
 
 
-def request_token(core: Core, signer: Signer, call: Call) -> Reply:
+async def request_token(core: Core, signer: Signer, accounts: Served, call: Call) -> Reply:
     """`kubectl create token`: answers a TokenRequest with a signed token."""
     wanted = parameters.write_options(call.options)
     served = _requests()
     bodies.read_object(call, _KIND)
     draft = drafts.decode(served, call.body, wanted, call.payload)
-    spec: Object = draft.obj["spec"]
-    if spec["expirationSeconds"] is None:
-        spec["expirationSeconds"] = _HOUR
-    drafts.prepare_new(served, draft, wanted, core.timestamp(), "token")
-    metadata: Object = draft.obj["metadata"]
+    with drafts.warned(draft):
+        spec: Object = draft.obj["spec"]
+        if spec["expirationSeconds"] is None:
+            spec["expirationSeconds"] = _HOUR
+        drafts.prepare_new(served, draft, wanted, core.timestamp(), "token")
+        admission = passage.of_write(core, accounts, call, wanted, "CREATE", shape=served)
+        if admission is not None:
+            await admission.mutate(draft)
+        account, seconds = _checked(core, call, draft.obj)
+        spec = draft.obj["spec"]
+        spec["audiences"] = spec.get("audiences") or [signer.issuer]
+        if admission is not None:
+            await admission.validate(draft.obj, draft)
+        draft.obj["status"] = _signed(core, signer, call, spec, account, seconds)
+        return Reply(201, draft.obj, warnings=draft.warnings)
+
+
+def _checked(core: Core, call: Call, request: Object) -> tuple[Object, int]:
+    """The account, and for how long the token is to be valid."""
+    metadata: Object = request["metadata"]
     if metadata.setdefault("namespace", call.namespace) != call.namespace:
         raise errors.BadRequest(_OTHER_NAMESPACE)
     if metadata.setdefault("name", call.name) != call.name:
         text = "must match the service account name if specified"
         raise _invalid(call.name, fields.invalid("metadata.name", metadata["name"], text))
     account = _existing(core, SERVICE_ACCOUNTS, call.namespace, call.name)
-    spec = draft.obj["spec"]
-    seconds = _seconds(int(spec["expirationSeconds"]))
-    audiences = [str(each) for each in objects.sequence(spec.get("audiences"))] or [signer.issuer]
+    seconds = _seconds(int(request["spec"]["expirationSeconds"]))
+    metadata |= {"uid": objects.uid(account), "creationTimestamp": core.timestamp()}
+    return account, seconds
+
+
+def _signed(core: Core, signer: Signer, call: Call, spec: Object, account: Object, seconds: int) -> Object:
+    audiences = [str(each) for each in objects.sequence(spec["audiences"])]
     bound = _bound(core, call, spec.get("boundObjectRef"))
     now = core.now()
-    metadata |= {"uid": objects.uid(account), "creationTimestamp": core.timestamp()}
-    status: Object = {
+    return {
         "token": signer.sign(account, audiences, seconds, now, bound),
         "expirationTimestamp": ages.timestamp(now + datetime.timedelta(seconds=seconds)),
     }
-    spec["audiences"] = audiences
-    draft.obj["status"] = status
-    return Reply(201, draft.obj, warnings=draft.warnings)
 
 
 @functools.cache
