@@ -78,8 +78,12 @@ async def _bring_up(admin: Identity, folder: Path) -> Mapping[str, Identity]:
             body = {"apiVersion": "compute.steelyard.dev/v1alpha1", "kind": "WorkloadCluster"}
             body |= {"metadata": {"name": name}, "spec": {"parameters": parameters}}
             await _must(line, admin, "POST", _CLAIMS, body)
-        async with asyncio.timeout(_READY_SECONDS):
-            return {name: await _administrator(line, admin, name, folder) for name in _CLUSTERS}
+        try:
+            async with asyncio.timeout(_READY_SECONDS):
+                return {name: await _administrator(line, admin, name, folder) for name in _CLUSTERS}
+        except TimeoutError:
+            claims = (await line.ask(admin.request("GET", _CLAIMS))).body.decode(errors="replace")
+            raise DidNotPrepare(f"not all clusters are Ready after {_READY_SECONDS:.0f} s: {claims[:4000]}") from None
     finally:
         line.close()
 
