@@ -162,7 +162,7 @@ async def test_a_head_is_bounded(site: Site, head: bytes, answer: bytes) -> None
 
 async def test_fields_given_twice_are_joined(site: Site) -> None:
     reader, writer = await site.connect()
-    accepts = b"".join(b"accept: application/x%d\r\n" % number for number in range(900))
+    accepts = b"".join(b"accept: application/x%d\r\n" % number for number in range(300))
     head = b"GET /api/v1/namespaces HTTP/1.1\r\nhost: a\r\nauthorization: Bearer admin-token\r\n"
     writer.write(head + accepts + b"accept: application/json\r\n\r\n")
     async with asyncio.timeout(5):

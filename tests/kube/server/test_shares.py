@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -257,6 +257,24 @@ async def test_unfinished_bodies_hold_so_much_and_no_more(tmp_path: Path) -> Non
         await eventually(lambda: commons.intake.held <= 8 * intake.FREE_BYTES)
         large = {**CONFIG_MAP, "data": {"a": "x" * 150_000}}
         assert (await site.request("POST", CONFIG_MAPS, large)).code == 201
+        site.abort()
+        await eventually(lambda: not commons.intake.held)
+
+
+async def test_answers_that_nobody_reads_hold_so_much_and_no_more(tmp_path: Path) -> None:
+    commons = Commons(intake=Intake(max_bytes=20_000_000))
+    async with served(tmp_path, commons) as site:
+        for number in range(9):
+            large = {**CONFIG_MAP, "metadata": {"name": f"c{number}"}, "data": {"a": "x" * 900_000}}
+            assert (await site.request("POST", CONFIG_MAPS, large)).code == 201
+        for _ in range(5):
+            _, writer = await site.connect()
+            cast(Any, writer.transport).pause_reading()
+            writer.write(f"GET {CONFIG_MAPS} HTTP/1.1\r\nauthorization: Bearer jane-token\r\n\r\n".encode())
+        await eventually(lambda: commons.intake.held > 0)
+        for _ in range(20):
+            assert (await site.request("GET", f"{CONFIG_MAPS}/c1")).code == 200
+            assert commons.intake.held <= 20_000_000
         site.abort()
         await eventually(lambda: not commons.intake.held)
 

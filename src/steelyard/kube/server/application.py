@@ -304,7 +304,7 @@ class Request:
         return self.header(b"user-agent").startswith(_READERS)
 
     def header(self, name: bytes) -> str:
-        return self._headers.get(name, b"").decode("latin-1")
+        return self._headers.get(name, b"")[: budgets.MAX_FIELD_BYTES].decode("latin-1")
 
     async def body(self) -> bytes:
         """Raises TooLarge as soon as that is known; what the client still sends is then read and dropped."""

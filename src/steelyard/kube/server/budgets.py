@@ -31,6 +31,8 @@ MAX_HEAD_BYTES: Final = 1024 * 1024
 """Of the line and fields of a head, as upstream."""
 MAX_TARGET_BYTES: Final = 64 * 1024
 MAX_HEADER_FIELDS: Final = 1000
+MAX_FIELD_BYTES: Final = 8 * 1024
+"""Of a header that means something here; what follows is not looked at."""
 
 LIGHT_BYTES: Final = 16 * 1024
 """A body of no more goes through all stages at once, whatever it holds."""

@@ -102,6 +102,7 @@ class Exchange:
             if len(body) <= _WORTH_JOINING:
                 self._connection.write(head + body)
             else:
+                self._connection.unread = len(body)
                 self._connection.write(head)
                 await self._write(body)
             self._finish()

@@ -1,7 +1,8 @@
-"""How much of unanswered bodies the process holds. A body of up to `FREE_BYTES` is not worth counting.
+"""How much the process holds of bodies that are not answered and of answers that are not read. A body of up to
+`FREE_BYTES` is not worth counting.
 
-When all together hold too much, the flow that holds most gives up the body that has been on its way the longest: it is
-answered with 429. So whoever sends many large bodies slowly stands in his own way only.
+When all together hold too much, the flow that holds most gives up what has been on its way the longest: a body is
+answered with 429, a connection that does not read is cut. So whoever is slow stands in his own way only.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 
 
 class Holder(Protocol):
-    """An exchange whose body is being received."""
+    """An exchange whose body is being received, or a connection whose client does not read."""
 
-    flow: Flow | None
-
+    @property
+    def flow(self) -> Flow | None: ...
     @property
     def held(self) -> int: ...
     @property
@@ -41,7 +42,9 @@ class Intake:
         """So much more. Somebody may have to give up, be it this one."""
         self._holders.setdefault(holder)
         self.held += size
-        if self.held > self._max_bytes:
+        before = self.held + 1
+        while self._max_bytes < self.held < before:
+            before = self.held
             self._make_room(holder)
 
     def release(self, holder: Holder, size: int) -> None:

@@ -94,6 +94,10 @@ class Connection(asyncio.BufferedProtocol):
         self._is_new = True
         """No request has come yet."""
         self._flow: Flow | None = None
+        self.unread = 0
+        """Bytes of the answer that is being written, if it is long."""
+        self.held = 0
+        self.is_complete = False
         self._receiving: Exchange | None = None
         """The one whose body is being read."""
         self._serving: Exchange | None = None
@@ -154,6 +158,20 @@ class Connection(asyncio.BufferedProtocol):
         return flow if flow is not None and not flow.is_unbounded else None
 
     @property
+    def flow(self) -> Flow | None:
+        return self.owner
+
+    def give_up(self) -> None:
+        """Too much is held for clients that do not read."""
+        self._release()
+        self.abort()
+
+    def _release(self) -> None:
+        if self.held:
+            self.intake.release(self, self.held)
+            self.held = 0
+
+    @property
     def is_at_work(self) -> bool:
         return self._serving is not None and not self._is_partial and not self.is_congested
 
@@ -188,9 +206,13 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         self.is_congested = True
         self._wait()
+        if self.owner is not None and not self.held:
+            self.held = max(self.unread, self._transport.get_write_buffer_size())
+            self.intake.hold(self, self.held)
 
     def resume_writing(self) -> None:
         self.is_congested = False
+        self._release()
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
         self._drained = None
@@ -307,6 +329,7 @@ class Connection(asyncio.BufferedProtocol):
         """The exchange has been answered; the next one's turn."""
         self._serving = None
         self._flow = exchange.flow
+        self.unread = 0
         self._wait()
         if not exchange.keep_alive:
             self._transport.close()
