@@ -33,6 +33,8 @@ _RETRY_SECONDS: Final = 0.1
 _PART: Final = 16
 """A sixteenth of the descriptors is kept back, and a sixteenth of the connections closed at once."""
 _LEAST_RESERVE: Final = 32
+_LAST: Final = 8
+"""Descriptors that no connection gets, and connections that have come just now."""
 _EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
@@ -51,6 +53,9 @@ class Guest(Protocol):
 
     since: int
     """The tick since which it has been doing what it does."""
+
+    is_new: bool
+    """No request has come on it yet."""
 
     @property
     def owner(self) -> Hashable:
@@ -77,7 +82,7 @@ class Door:
         self._descriptors = descriptors or _raise_limit()
         self._reserve = max(_LEAST_RESERVE, self._descriptors // _PART)
         self.guests: set[Guest] = set()
-        self._arrivals: dict[socket.socket, asyncio.Task[None]] = {}
+        self._arrivals: dict[socket.socket, None] = {}
         """Connections that have not said hello, in the order in which they came."""
         self.tick = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -109,7 +114,7 @@ class Door:
             self._timer = None
 
     def arrive(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
-        self._arrivals[connection] = task
+        self._arrivals[connection] = None
         task.add_done_callback(lambda _: self._arrivals.pop(connection, None))
 
     def has_room(self, descriptor: int) -> bool:
@@ -121,18 +126,19 @@ class Door:
         if left > self._reserve:
             return True
         self._make_room()
-        return left > self._reserve // 2
+        return left > _LAST
 
     def _make_room(self) -> None:
-        wanted = max(1, (len(self.guests) + len(self._arrivals)) // _PART)
-        silent = list(self._arrivals)[:wanted]
-        for connection in silent:
+        wanted = max(_LAST, (len(self.guests) + len(self._arrivals)) // _PART)
+        # Whoever has come just now gets a moment to say hello.
+        silent = list(self._arrivals)[:-_LAST]
+        idle = [guest for guest in self.guests if not guest.is_at_work]
+        idle.sort(key=lambda guest: (not guest.is_new, guest.since))
+        for connection in silent[:wanted]:
             # The handshake fails on its own when nothing more can come.
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        wanted -= len(silent)
-        idle = sorted((guest for guest in self.guests if not guest.is_at_work), key=lambda guest: guest.since)
-        for guest in idle[:wanted]:
+        for guest in idle[: max(0, wanted - len(silent))]:
             guest.abort()
         if not silent and not idle:
             self._cut_largest(wanted)

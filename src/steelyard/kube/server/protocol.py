@@ -91,7 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         self._refused_with = b""
         self.intake = traffic.intake
         self.since = 0
-        self._is_new = True
+        self.is_new = True
         """No request has come yet."""
         self._flow: Flow | None = None
         self.unread = 0
@@ -180,7 +180,7 @@ class Connection(asyncio.BufferedProtocol):
             return patience.body - waited
         if self.is_congested:
             return patience.body - waited
-        if self._is_partial or self._is_new:
+        if self._is_partial or self.is_new:
             return patience.head - waited
         return patience.idle - waited
 
@@ -265,7 +265,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_message_begin(self) -> None:
         self._is_partial = self._is_in_head = True
-        self._is_new = False
+        self.is_new = False
         self._head_bytes = 0
         self._wait()
         self._url = b""
