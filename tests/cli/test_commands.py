@@ -23,9 +23,11 @@ import pytest
 import yaml
 
 import steelyard
+from steelyard.api.clusterapi.resources import KUBEADM_CONTROL_PLANES
 from steelyard.cli.exits import Exit
 from steelyard.cli.main import app
 from steelyard.kube.client.http import HttpClient
+from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
 from tests.harness import ROOT, PlatformProcess
 from tools import cli_reference
@@ -293,16 +295,19 @@ def test_a_kubeconfig_that_somebody_has_tampered_with_is_not_printed(
     claim = terminal.json("get", "cluster", ready_claim)
     reference = claim["status"]["kubeconfigSecret"]
 
-    async def tamper() -> str:
+    async def tamper(paused: str | None) -> str:
+        """While the control plane is paused, since it puts its Secret right at once."""
         client = HttpClient.from_kubeconfig(terminal.data_dir / "kubeconfig")
+        pause: Object = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": paused}}}
         try:
             before = await client.get(SECRETS, reference["name"], reference["namespace"])
+            await client.patch(KUBEADM_CONTROL_PLANES, f"{ready_claim}-control-plane", pause, reference["namespace"])
             await client.patch(SECRETS, reference["name"], {"data": {"value": value}}, reference["namespace"])
             return before["data"]["value"]
         finally:
             await client.close()
 
-    before = asyncio.run(tamper())
+    before = asyncio.run(tamper("true"))
     try:
         done = terminal.run("kubeconfig", ready_claim)
         assert (done.code, done.out) == (Exit.FAILED, "")
@@ -310,7 +315,7 @@ def test_a_kubeconfig_that_somebody_has_tampered_with_is_not_printed(
         assert "delete the Secret" in done.err
     finally:
         value = before
-        asyncio.run(tamper())
+        asyncio.run(tamper(None))
 
 
 def test_the_kubeconfig_of_an_unknown_cluster_is_an_error(terminal: Terminal) -> None:

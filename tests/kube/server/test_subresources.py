@@ -9,7 +9,7 @@ import pytest
 from steelyard.kube import errors
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, Resource
-from steelyard.kube.server.call import User
+from steelyard.kube.server.call import AUTHENTICATED, User
 from tests.kube.server.bench import ADMIN, PARTS, WIDGETS, Bench, decoded, make, widget
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
@@ -81,14 +81,15 @@ async def test_subresources_that_a_kind_has_not(bench: Bench) -> None:
 
 async def test_who_am_i(bench: Bench) -> None:
     body: Object = {"kind": WHO.kind, "apiVersion": WHO.api_version}
-    answer = await bench.create(WHO, body, user=User("eve", ("readers",), "17"))
-    assert answer["status"]["userInfo"] == {"username": "eve", "groups": ["readers"], "uid": "17"}
+    groups = ("readers", AUTHENTICATED)
+    answer = await bench.create(WHO, body, user=User("eve", groups, "17"))
+    assert answer["status"]["userInfo"] == {"username": "eve", "groups": [*groups], "uid": "17"}
 
 
 async def test_may_i(bench: Bench) -> None:
     body: Object = {"spec": {"resourceAttributes": {"verb": "create", "resource": "pods", "namespace": "default"}}}
     assert (await bench.create(ACCESS, body))["status"] == {"allowed": True}
-    assert (await bench.create(ACCESS, body, user=User("eve")))["status"]["allowed"] is False
+    assert (await bench.create(ACCESS, body, user=User("eve", (AUTHENTICATED,))))["status"]["allowed"] is False
     asked: Object = {"spec": {**body["spec"], "user": "eve", "groups": list(ADMIN.groups)}}
     assert (await bench.create(OTHERS, asked))["status"]["allowed"] is True
     assert (await bench.create(RULES, {"spec": {"namespace": "default"}}))["status"]["incomplete"] is False

@@ -201,7 +201,8 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def write(self, data: bytes | memoryview) -> None:
-        self._transport.write(data)
+        if not self._transport.is_closing():
+            self._transport.write(data)
 
     def pause_writing(self) -> None:
         self.is_congested = True

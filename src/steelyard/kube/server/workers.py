@@ -45,6 +45,17 @@ class Workers:
         self._rotation = Rotation(_AT_ONCE, _WAITING_PER_FLOW)
         self._idle: list[asyncio.subprocess.Process] = []
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._servers = 0
+
+    def join(self) -> None:
+        """A server begins, which may have something to do. Whoever joins must `leave`."""
+        self._servers += 1
+
+    async def leave(self) -> None:
+        """The processes end with the last server."""
+        self._servers -= 1
+        if not self._servers:
+            await self._close()
 
     async def read_yaml(self, data: bytes, flow: Hashable) -> tuple[bytes, tuple[str, ...]]:
         """The text as JSON, and the keys that it gives twice. Raises what `yamlbodies.load` does."""
@@ -107,19 +118,23 @@ class Workers:
             self._idle.append(process)
         finally:
             if process not in self._idle:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
+                await _end(process)
         if status == workerprocess.FAILED:
             raise _FAILURES[result[0].decode()](result[1].decode())
         return result
 
-    async def close(self) -> None:
+    async def _close(self) -> None:
         """Ends the processes that do nothing; those at work end with their input."""
         idle, self._idle = self._idle, []
         for process in idle:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+            await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    # Until its pipes are closed as well.
+    await process.communicate()
 
 
 async def _start() -> asyncio.subprocess.Process:

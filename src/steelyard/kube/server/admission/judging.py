@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from steelyard.frozen import frozen
-from steelyard.kube import errors, objects
+from steelyard.kube import effort, errors, objects, turns
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server.admission import asking, conditions, matching, params, review
@@ -85,6 +85,7 @@ class _Asked:
             return self._misconfigured(self._title, f"failed to configure policy: {error}")
         found: list[tuple[str, Decision]] = []
         scope = await self._scope()
+        pause = turns.Pause()
         for binding in policy.bindings:
             if not self._is_concerned(binding):
                 continue
@@ -96,6 +97,7 @@ class _Asked:
                 continue
             for param in given:
                 decisions, failures = evaluate(policy, {**scope, "params": param}, self._publish)
+                await pause.if_due()
                 self._act(binding, title, decisions, found)
                 found += [(title, failure) for failure in failures]
         for key, values in self._published.items():
@@ -160,8 +162,13 @@ class _Asked:
 def evaluate(policy: Policy, scope: Scope, publish: Any) -> tuple[list[Decision], list[Decision]]:
     """What the policy finds wrong, and what went wrong with its annotations, which is refused whatever a binding says.
 
-    `publish` takes the annotations for the audit log.
+    `publish` takes the annotations for the audit log. All expressions together have the time of one validation.
     """
+    with effort.LIMITED:
+        return _evaluated(policy, scope, publish)
+
+
+def _evaluated(policy: Policy, scope: Scope, publish: Any) -> tuple[list[Decision], list[Decision]]:
     from steelyard.kube.cel.program import Budget
 
     try:
