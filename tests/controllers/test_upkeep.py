@@ -129,6 +129,7 @@ async def test_a_cluster_works_for_longer_than_its_first_certificates(whole: Who
 
 async def test_a_certificate_is_renewed_when_half_of_its_time_is_left_and_not_before(whole: Whole) -> None:
     first = certificate_in(await whole.one(SECRETS, "c-kubeconfig"))
+    whole.never_resync()
     whole.clock.move(datetime.timedelta(days=180))
     await whole.manager.idle(within=1.0, settle=0.2)
     assert certificate_in(await whole.one(SECRETS, "c-kubeconfig")) == first
@@ -138,6 +139,12 @@ async def test_a_certificate_is_renewed_when_half_of_its_time_is_left_and_not_be
         return certificate_in(await whole.one(SECRETS, "c-kubeconfig")) != first
 
     await whole.until(renewed, "a new certificate")
+    new = certificate_in(await whole.one(SECRETS, "c-kubeconfig"))
+
+    async def in_use() -> bool:
+        return whole.connected[-1] == new
+
+    await whole.until(in_use, "a connection with the new certificate")
 
 
 async def test_everything_is_looked_at_again_after_hours_and_nothing_is_written(whole: Whole) -> None:

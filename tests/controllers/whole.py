@@ -111,6 +111,8 @@ class Whole:
         self.client: Client = LocalClient(api)
         self.hosting = Hosting(inner, host="127.0.0.1", clock=clock)
         self.manager = Manager(self.client, clock=clock)
+        self.connected: list[bytes] = []
+        """The certificates that the platform has connected to clusters with."""
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -134,6 +136,7 @@ class Whole:
             self._running = None
 
     async def connect(self, connection: Connection) -> Client:
+        self.connected.append(connection.client_certificate)
         return cast(Client, _Guarded(self, connection.cluster, connection.client_certificate))
 
     async def claim(self, name: str = "c", **parameters: Any) -> None:
@@ -181,6 +184,11 @@ class Whole:
     async def until_ready(self, name: str = "c") -> None:
         await self.until(lambda: self.is_ready(name), f"claim {name} ready")
         await self.manager.idle(within=0.5, settle=0.1)
+
+    def never_resync(self) -> None:
+        """From the next reconcile of each object on: whatever happens then has a reason of its own."""
+        for controller in self.manager.controllers:
+            controller.resync = 1e9
 
     async def until_nothing_is_left(self) -> None:
         async def gone() -> bool:
