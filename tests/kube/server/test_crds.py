@@ -23,6 +23,7 @@ from tests.kube.server.bench import (
 
 GADGETS = Resource("example.com", "v1", "gadgets", "Gadget")
 HOLD = "example.com/hold"
+CRD = CUSTOM_RESOURCE_DEFINITIONS.plural
 
 
 async def test_a_definition_is_served_when_its_create_returns(bench: Bench) -> None:
@@ -34,6 +35,26 @@ async def test_a_definition_is_served_when_its_create_returns(bench: Bench) -> N
     conditions = {each["type"]: each["status"] for each in served["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
     assert served["status"]["acceptedNames"]["listKind"] == "GadgetList"
+
+
+async def test_a_definition_that_went_while_it_was_prepared_is_not_served(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_gone = asyncio.Event()
+
+    async def slowly(served: object) -> None:
+        if served:
+            await is_gone.wait()
+
+    monkeypatch.setattr(crds, "_prepared", slowly)
+    creating = asyncio.create_task(bench.create(CUSTOM_RESOURCE_DEFINITIONS, simple_definition(GADGETS)))
+    await eventually(lambda: bench.store.get(f"main/apiextensions.k8s.io/{CRD}/{GADGETS.group_resource}") is not None)
+    await bench.delete(CUSTOM_RESOURCE_DEFINITIONS, GADGETS.group_resource)
+    await eventually(lambda: bench.store.get(f"main/apiextensions.k8s.io/{CRD}/{GADGETS.group_resource}") is None)
+    is_gone.set()
+    await creating
+    with pytest.raises(errors.NotFound):
+        await bench.create(GADGETS, make(GADGETS, "a"))
 
 
 async def test_watches_of_a_kind_end_with_its_definition_after_its_last_event(bench: Bench) -> None:

@@ -76,10 +76,13 @@ class Definitions(Work):
             await self._core.store.settled(self._prefix + name)
         except StoreFailed:
             self.retry(name)
+        await _prepared(self._served_now(name))
+        # It may have changed, or gone, while it was being prepared.
+        self._core.registry.serve(name, self._served_now(name), self._core.store.newest)
+
+    def _served_now(self, name: str) -> tuple[Served, ...]:
         record = self._core.store.get(self._prefix + name)
-        served = served_by(record.object) if record is not None else ()
-        await _prepared(served)
-        self._core.registry.serve(name, served, self._core.store.newest)
+        return served_by(record.object) if record is not None else ()
 
     def _put(self, record: Record, since: int) -> None:
         name = record.key.removeprefix(self._prefix)
