@@ -123,6 +123,17 @@ async def test_back_off_doubles_up_to_the_limit_and_starts_again_after_forget(cl
     assert queue.retry("a") == 1
 
 
+async def test_what_has_failed_comes_at_once_when_its_cause_may_have_passed(clock: VirtualClock) -> None:
+    queue: WorkQueue[str] = WorkQueue(clock=clock)
+    for _ in range(12):
+        queue.retry("failing")
+    queue.add_after("well", 30)
+    queue.retry_now()
+    assert await queue.get() == "failing"
+    assert len(queue) == 0
+    assert queue.retry("failing") == 0.05
+
+
 async def test_shut_down_ends_waiting_workers_and_lets_taken_keys_finish(queue: WorkQueue[str]) -> None:
     queue.add("a")
     await queue.get()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+from collections.abc import Callable
 
 from steelyard.kube.client.interface import Client
 from steelyard.kube.resources import Resource
@@ -17,12 +19,15 @@ class Informers:
         self._clock = clock
         self._informers: dict[Resource, Informer] = {}
         self._group: asyncio.TaskGroup | None = None
+        self.on_recovery: Callable[[], None] | None = None
+        """Called when a resource that could not be read can be read again."""
 
     def of(self, resource: Resource) -> Informer:
         """The resource's informer, made on first use; started at once when `run` is under way."""
         informer = self._informers.get(resource)
         if informer is None:
             informer = Informer(self._client, resource, namespace=self._namespace, clock=self._clock)
+            informer.on_trouble(functools.partial(self._tell, informer))
             self._informers[resource] = informer
             if self._group:
                 self._start(self._group, informer)
@@ -51,6 +56,10 @@ class Informers:
     async def wait_synced(self) -> None:
         for informer in self.all:
             await informer.synced.wait()
+
+    def _tell(self, informer: Informer) -> None:
+        if not informer.problem and self.on_recovery is not None:
+            self.on_recovery()
 
     @staticmethod
     def _start(group: asyncio.TaskGroup, informer: Informer) -> None:

@@ -40,6 +40,7 @@ class Manager:
         self._stopping = asyncio.Event()
         self._controllers: list[Controller] = []
         self._needed: list[Informer] = []
+        self.informers.on_recovery = self._retry_now
 
     @property
     def controllers(self) -> list[Controller]:
@@ -67,6 +68,11 @@ class Manager:
                 await self._finish(working)
             synced.cancel()
             informing.cancel()
+
+    def _retry_now(self) -> None:
+        """A kind is there again: whoever has failed for want of it need not wait for the end of a back-off."""
+        for controller in self._controllers:
+            controller.queue.retry_now()
 
     def problem(self) -> str | None:
         """What keeps the controllers from their work, if anything: kinds that are not served or cannot be read."""

@@ -126,6 +126,13 @@ class WorkQueue(Generic[K]):
         """The key succeeded: its next failure starts from the shortest back-off again."""
         self._failures.pop(key, None)
 
+    def retry_now(self) -> None:
+        """What keys failed for may have passed: all that have failed are added at once, with the shortest back-off."""
+        failed = list(self._failures)
+        self._failures.clear()
+        for key in failed:
+            self.add(key)
+
     def failures(self, key: K) -> int:
         return self._failures.get(key, 0)
 
