@@ -123,14 +123,14 @@ async def test_back_off_doubles_up_to_the_limit_and_starts_again_after_forget(cl
     assert queue.retry("a") == 1
 
 
-async def test_what_has_failed_comes_at_once_when_its_cause_may_have_passed(clock: VirtualClock) -> None:
+async def test_delayed_keys_come_at_once_when_what_they_wait_for_may_have_come(clock: VirtualClock) -> None:
     queue: WorkQueue[str] = WorkQueue(clock=clock)
     for _ in range(12):
         queue.retry("failing")
-    queue.add_after("well", 30)
-    queue.retry_now()
-    assert await queue.get() == "failing"
-    assert len(queue) == 0
+    queue.add_after("waiting", 30)
+    queue.hurry()
+    assert [await queue.get(), await queue.get()] == ["failing", "waiting"]
+    assert queue.delayed == 0
     assert queue.retry("failing") == 0.05
 
 

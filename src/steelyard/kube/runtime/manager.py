@@ -40,7 +40,7 @@ class Manager:
         self._stopping = asyncio.Event()
         self._controllers: list[Controller] = []
         self._needed: list[Informer] = []
-        self.informers.on_recovery = self._retry_now
+        self.informers.on_recovery = self._hurry
 
     @property
     def controllers(self) -> list[Controller]:
@@ -69,10 +69,10 @@ class Manager:
             synced.cancel()
             informing.cancel()
 
-    def _retry_now(self) -> None:
-        """A kind is there again: whoever has failed for want of it need not wait for the end of a back-off."""
+    def _hurry(self) -> None:
+        """A kind is there again: whoever waits for it, or failed for want of it, need not wait for a delay to end."""
         for controller in self._controllers:
-            controller.queue.retry_now()
+            controller.queue.hurry()
 
     def problem(self) -> str | None:
         """What keeps the controllers from their work, if anything: kinds that are not served or cannot be read."""

@@ -126,11 +126,10 @@ class WorkQueue(Generic[K]):
         """The key succeeded: its next failure starts from the shortest back-off again."""
         self._failures.pop(key, None)
 
-    def retry_now(self) -> None:
-        """What keys failed for may have passed: all that have failed are added at once, with the shortest back-off."""
-        failed = list(self._failures)
+    def hurry(self) -> None:
+        """What delayed keys wait for may have come: all are added at once, and back-offs start from the shortest."""
         self._failures.clear()
-        for key in failed:
+        for key in list(self._deadlines):
             self.add(key)
 
     def failures(self, key: K) -> int:
