@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -375,3 +376,30 @@ async def test_a_rule_that_names_something_counts_from_when_it_is_there_until_it
     assert not may(bench, "get", "pods")
     await bench.delete(CLUSTER_ROLES, "granted", namespace="")
     assert not may(bench, "get", "pods", name="mine")
+
+
+async def test_a_short_rule_that_stands_for_millions_of_rights_is_refused_in_time(bench: Bench) -> None:
+    await grant(bench, rule("create", "clusterroles", groups=GROUP), rule("get", "pods"))
+    many = " ".join(f"x{number}" for number in range(400))
+    began = time.thread_time()
+    with pytest.raises((errors.Forbidden, errors.TooLarge)):
+        await bench.create(CLUSTER_ROLES, role("all", rule(many, many, groups=many)), namespace="", user=JANE)
+    assert time.thread_time() - began < 1, "sixty-four million rights were not gone through"
+
+
+async def test_gathering_many_rules_takes_as_long_as_they_are_many(bench: Bench) -> None:
+    labels = {"all": "1"}
+    rules = [rule("get", f"r{number}") for number in range(3000)]
+    selector: Object = {"clusterRoleSelectors": [{"matchLabels": labels}]}
+    await bench.create(CLUSTER_ROLES, {**role("all"), "aggregationRule": selector}, namespace="")
+    began = time.thread_time()
+    await bench.create(CLUSTER_ROLES, role("part", *rules, labels=labels), namespace="")
+
+    async def has_gathered() -> bool:
+        return (await bench.get(CLUSTER_ROLES, "all", namespace=""))["rules"] == rules
+
+    await eventually(has_gathered)
+    assert time.thread_time() - began < 4
+    await bench.create(CLUSTER_ROLES, role("q", *[rule("get", "x" * 200 + str(n)) for n in range(3000)], labels=labels))
+    await asyncio.sleep(0.1)
+    assert await has_gathered(), "what would be too much is left alone"

@@ -6,8 +6,11 @@ ClusterRole comes, changes or goes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
+
+import orjson
 
 from steelyard.kube import objects, selectors
 from steelyard.kube.builtin import tables
@@ -22,6 +25,14 @@ from steelyard.kube.store.record import Change, Record
 CLUSTER_ROLES: Final = Resource(GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False)
 MANAGER: Final = "clusterrole-aggregation-controller"
 _AGGREGATES: Final = b'"aggregationRule":{'
+_MOST_BYTES: Final = 256 * 1024
+"""Of gathered rules: some thousands. To write them takes time of everybody's, whenever one of the roles changes."""
+
+_log = logging.getLogger(__name__)
+
+
+class TooMany(Exception):
+    """More rules are selected than one role may have."""
 
 
 class Aggregation(Work):
@@ -59,7 +70,11 @@ class Aggregation(Work):
             return
         newest = (self._core.store.head(listed.key) for listed in self._core.store.scan(self._prefix))
         roles = {objects.name(each.object): each.object for each in newest if each is not None}
-        rules = gathered(record.object, roles)
+        try:
+            rules = gathered(record.object, roles)
+        except TooMany:
+            _log.warning("cluster role gathers too many rules, and stays as it is", extra={"key": item})
+            return
         if rules == objects.sequence(record.object.get("rules")):
             return
         changed = with_rules(record.object, rules, self._core.timestamp())
@@ -69,17 +84,26 @@ class Aggregation(Work):
 
 
 def gathered(role: Object, roles: Mapping[str, Object]) -> list[Object]:
-    """The rules of the roles that it selects, in the order of their names, each once."""
+    """The rules of the roles that it selects, in the order of their names, each once. Raises TooMany."""
+    found: dict[bytes, Object] = {}
+    size = 0
+    for rule in _selected(role, roles):
+        text = orjson.dumps(rule, option=orjson.OPT_SORT_KEYS)
+        if text not in found:
+            found[text] = rule
+            size += len(text)
+            if size > _MOST_BYTES:
+                raise TooMany
+    return list(found.values())
+
+
+def _selected(role: Object, roles: Mapping[str, Object]) -> Iterator[Object]:
     own = objects.name(role)
-    found: list[Object] = []
     for selector in objects.sequence(objects.at(role, "aggregationRule", "clusterRoleSelectors")):
         wanted = selectors.from_object(objects.mapping(selector))
         for name in sorted(roles):
             if name != own and wanted.matches(objects.labels(roles[name])):
-                for rule in map(objects.mapping, objects.sequence(roles[name].get("rules"))):
-                    if rule not in found:
-                        found.append(rule)
-    return found
+                yield from map(objects.mapping, objects.sequence(roles[name].get("rules")))
 
 
 def with_rules(role: Object, rules: list[Object], timestamp: str) -> Object:

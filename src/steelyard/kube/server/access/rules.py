@@ -9,11 +9,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from steelyard.frozen import frozen
-from steelyard.kube import fields, objects
+from steelyard.kube import effort, errors, fields, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.server.authz import Attributes
 
 _ALL: Final = "*"
+_COMPARING: Final = 50
+"""Steps of effort that it takes to compare a right with one rule."""
+_TOLD: Final = 1_000
+"""So many rights that somebody lacks are enough to tell."""
 FULL_AUTHORITY: Final[tuple[Object, ...]] = (
     {"verbs": [_ALL], "apiGroups": [_ALL], "resources": [_ALL]},
     {"verbs": [_ALL], "nonResourceURLs": [_ALL]},
@@ -65,13 +69,25 @@ def _compile(rule: Object) -> Rule:
 
 
 def uncovered(held: Sequence[Rule], wanted: Iterable[Object]) -> list[Object]:
-    """What of `wanted` no held rule allows, broken down to one group, resource, verb and name each."""
-    return [
-        part
-        for rule in wanted
-        for part in _parts(objects.mapping(rule))
-        if not any(_covers(owner, part) for owner in held)
-    ]
+    """What of `wanted` no held rule allows, broken down to one group, resource, verb and name each; the first of it.
+
+    Raises TooLarge where finding out would take too long: a short rule may stand for millions of such parts.
+    """
+    missing: list[Object] = []
+    parts = (part for rule in wanted for part in _parts(objects.mapping(rule)))
+    try:
+        with effort.LIMITED:
+            for part in parts:
+                effort.spend(_COMPARING * (len(held) + 1))
+                if not any(_covers(owner, part) for owner in held):
+                    missing.append(part)
+                    if len(missing) == _TOLD:
+                        break
+    except effort.Exhausted:
+        raise errors.TooLarge(
+            "the role grants too much to be compared with what you may do yourself: make several smaller ones"
+        ) from None
+    return missing
 
 
 def _parts(rule: Object) -> Iterable[Object]:
