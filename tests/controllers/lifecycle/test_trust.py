@@ -76,6 +76,9 @@ async def test_kubeconfig_that_points_elsewhere_is_refused_and_said_so(world: Wo
         await worlds.create(world, worlds.cluster_objects())
         await until(lambda: worlds.is_settled(world, machines=2), "the cluster")
         evil = told("https://evil.example:443", tokenFile="/etc/hostname")
+        # Or else the control plane would put its Secret right at once.
+        pause: Object = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": "true"}}}
+        await world.client.patch(capi.KUBEADM_CONTROL_PLANES, "c", pause, worlds.NAMESPACE)
         await world.client.patch(resources.SECRETS, "c-kubeconfig", secret(evil), worlds.NAMESPACE)
         machine = (await world.names(capi.MACHINES))[0]
         await world.client.patch(capi.MACHINES, machine, {"metadata": {"labels": {"touched": ""}}}, worlds.NAMESPACE)
@@ -94,7 +97,8 @@ async def test_kubeconfig_that_points_elsewhere_is_refused_and_said_so(world: Wo
         await until(is_told, "conditions that say what is wrong")
         await world.client.delete(resources.SECRETS, "c-kubeconfig", worlds.NAMESPACE)
         patch: Object = {"metadata": {"labels": {"touched": "again"}}}
-        await world.client.patch(capi.KUBEADM_CONTROL_PLANES, "c", patch, worlds.NAMESPACE)
+        resume: Object = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": None}}}
+        await world.client.patch(capi.KUBEADM_CONTROL_PLANES, "c", resume, worlds.NAMESPACE)
         await world.client.patch(capi.MACHINES, machine, patch, worlds.NAMESPACE)
         await until(lambda: worlds.is_settled(world, machines=2), "the cluster with a new kubeconfig")
         cluster = await world.one(capi.CLUSTERS, "c")

@@ -25,7 +25,6 @@ from steelyard.kube.server import (
     reviews,
     routing,
     subresources,
-    workers,
     writing,
 )  # fmt: skip
 from steelyard.kube.server.access import access, tokens
@@ -113,7 +112,6 @@ class Api:
         missing = [each for each in SYSTEM if api._core.namespace(each) is None]
         await asyncio.gather(*(api._create_namespace(each) for each in missing))
         await api.access.activate_if_used()
-        workers.SHARED.join()
         return api
 
     async def _create_namespace(self, name: str) -> None:
@@ -287,7 +285,6 @@ class Api:
         self.access.close()
         await self._background.close()
         await self._core.caller.close()
-        await workers.SHARED.leave()
 
 
 def _check_verb(served: Served, call: Call) -> None:

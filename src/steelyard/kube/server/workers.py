@@ -7,11 +7,14 @@ misses it is killed, and the next job gets a new one. Whoever waits takes turns 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import os
+import subprocess
 import sys
 from collections.abc import Hashable
-from typing import Final
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, Final
 
 import orjson
 
@@ -38,24 +41,54 @@ class _Ended(Exception):
     """The worker has gone, with or without a reason."""
 
 
-class Workers:
-    """For one event loop at a time."""
+class _Worker:
+    """A process, and the way to it. It is no business of any event loop, and lives longer than one may."""
 
     def __init__(self) -> None:
+        self._process = subprocess.Popen(  # noqa: S603 - our own program with our own arguments
+            [sys.executable, "-m", workerprocess.__name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            start_new_session=True,
+        )
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, work: bytes, data: bytes) -> tuple[bytes, bytes, bytes]:
+        """Blocks until the job is done, or the process has ended. Raises OSError and EOFError."""
+        given, taken = self._process.stdin, self._process.stdout
+        assert given is not None
+        assert taken is not None
+        given.write(workerprocess.JOB.pack(work, len(data)))
+        given.write(data)
+        given.flush()
+        status, first, second = workerprocess.RESULT.unpack(_exactly(taken, workerprocess.RESULT.size))
+        return status, _exactly(taken, first), _exactly(taken, second)
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+
+
+def _exactly(taken: IO[bytes], size: int) -> bytes:
+    data = taken.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data
+
+
+class Workers:
+    def __init__(self) -> None:
         self._rotation = Rotation(_AT_ONCE, _WAITING_PER_FLOW)
-        self._idle: list[asyncio.subprocess.Process] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._servers = 0
-
-    def join(self) -> None:
-        """A server begins, which may have something to do. Whoever joins must `leave`."""
-        self._servers += 1
-
-    async def leave(self) -> None:
-        """The processes end with the last server."""
-        self._servers -= 1
-        if not self._servers:
-            await self._close()
+        self._threads: ThreadPoolExecutor | None = None
+        self._idle: list[_Worker] = []
 
     async def read_yaml(self, data: bytes, flow: Hashable) -> tuple[bytes, tuple[str, ...]]:
         """The text as JSON, and the keys that it gives twice. Raises what `yamlbodies.load` does."""
@@ -82,71 +115,41 @@ class Workers:
 
     async def _do(self, flow: Hashable, work: bytes, data: bytes, deadline: float) -> tuple[bytes, bytes]:
         async with self._rotation.turn(flow):
-            process = self._take()
-            if process is not None:
-                # It may have ended in the moment in which it was taken.
-                with contextlib.suppress(_Ended):
-                    return await self._ask(process, work, data, deadline)
-            return await self._ask(await _start(), work, data, deadline)
+            while self._idle:
+                worker = self._idle.pop()
+                if worker.is_alive:
+                    # It may end in the moment in which it is taken.
+                    with contextlib.suppress(_Ended):
+                        return await self._ask(worker, work, data, deadline)
+                else:
+                    worker.end()
+            return await self._ask(_Worker(), work, data, deadline)
 
-    def _take(self) -> asyncio.subprocess.Process | None:
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            self._idle, self._loop = [], loop
-        while self._idle:
-            process = self._idle.pop()
-            if process.returncode is None:
-                return process
-        return None
-
-    async def _ask(
-        self, process: asyncio.subprocess.Process, work: bytes, data: bytes, deadline: float
-    ) -> tuple[bytes, bytes]:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    async def _ask(self, worker: _Worker, work: bytes, data: bytes, deadline: float) -> tuple[bytes, bytes]:
+        """Where somebody stops waiting, the process ends, and the thread that asks it with it."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_AT_ONCE, "worker")
+            atexit.register(self._end)
+        asking = asyncio.get_running_loop().run_in_executor(self._threads, worker.ask, work, data)
         try:
             async with asyncio.timeout(deadline):
-                process.stdin.write(workerprocess.JOB.pack(work, len(data)))
-                process.stdin.write(data)
-                await process.stdin.drain()
-                head = await process.stdout.readexactly(workerprocess.RESULT.size)
-                status, first, second = workerprocess.RESULT.unpack(head)
-                result = await process.stdout.readexactly(first), await process.stdout.readexactly(second)
+                status, first, second = await asyncio.shield(asking)
         except (TimeoutError, OSError, EOFError):
             raise _Ended from None
         else:
-            self._idle.append(process)
+            self._idle.append(worker)
         finally:
-            if process not in self._idle:
-                await _end(process)
+            if worker not in self._idle:
+                worker.end()
+                await asyncio.wait([asking])
+                asking.exception()
         if status == workerprocess.FAILED:
-            raise _FAILURES[result[0].decode()](result[1].decode())
-        return result
+            raise _FAILURES[first.decode()](second.decode())
+        return first, second
 
-    async def _close(self) -> None:
-        """Ends the processes that do nothing; those at work end with their input."""
-        idle, self._idle = self._idle, []
-        for process in idle:
-            await _end(process)
-
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        process.kill()
-    # Until its pipes are closed as well.
-    await process.communicate()
-
-
-async def _start() -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        workerprocess.__name__,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        start_new_session=True,
-    )
+    def _end(self) -> None:
+        while self._idle:
+            self._idle.pop().end()
 
 
 SHARED: Final = Workers()
