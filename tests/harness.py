@@ -101,7 +101,7 @@ class PlatformProcess:
     async def left_in_clusters(self) -> list[str]:
         """The keys of all objects inside simulated clusters, read from the database of a platform that has ended."""
         sealer = encryption.sealer(encryption.load(self.data_dir.encryption_keys))
-        store = await Store.open(self.data_dir.simulated_database, sealer=sealer)
+        store = await Store.open(self.data_dir.provider_database("simulated"), sealer=sealer)
         try:
             return [record.key for record in store.scan("")]
         finally:

@@ -12,11 +12,11 @@ import pytest
 import yaml
 
 from steelyard import settings
-from steelyard.api import registry
 from steelyard.cli.main import app
+from steelyard.compose import offering
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import parse, prune, validate
-from steelyard.settings.model import ENVIRONMENT_NAMES
+from steelyard.settings import Platform
 from tests.harness import ROOT
 from tools import cli_reference
 
@@ -162,7 +162,7 @@ def claims_of(path: Path) -> list[Object]:
 
 def schema_of(claim: Object) -> Any:
     domain = settings.Platform().domain
-    for definition in registry.definitions(domain):
+    for definition in offering.STANDARD.definitions(domain):
         spec = definition["spec"]
         if (spec["names"]["kind"], f"{spec['group']}/v1alpha1") == (claim["kind"], claim["apiVersion"]):
             return parse.from_openapi(spec["versions"][0]["schema"]["openAPIV3Schema"])
@@ -181,7 +181,7 @@ def test_there_is_an_example_for_every_environment() -> None:
     found = {
         path.stem: claim["spec"]["parameters"]["environment"] for path in EXAMPLES[1:] for claim in claims_of(path)
     }
-    assert found == {name: name for name in ENVIRONMENT_NAMES}
+    assert found == {name: name for name in Platform().environments}
 
 
 def test_the_claim_on_the_first_screen_is_the_example() -> None:

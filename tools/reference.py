@@ -8,23 +8,42 @@ The models are the only source, so a page cannot promise what the code does not 
 
 from __future__ import annotations
 
+import functools
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
-from steelyard.api import crd, workloadcluster
+from steelyard.api import crd
 from steelyard.api.model import ApiModel, Kind
+from steelyard.compose import offering
+from steelyard.compose.claimkind import ClaimKind, Reported
+from steelyard.compose.offering import Offering
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Environment, Platform
-from steelyard.settings.model import ENVIRONMENT_NAMES, SettingsModel
+from steelyard.settings.model import SettingsModel
 
 ROOT = Path(__file__).parent.parent
 _WIDTH = 118
+_CONDITIONS = (
+    Reported("Synced", "True", "ReconcileSuccess", "Everything composed has been applied."),
+    Reported("Synced", "False", "ReconcileError", "The API refused something; the message says what to do."),
+    Reported("Synced", "False", "ReconcilePaused", "An annotation pauses the claim."),
+    Reported("Synced", "False", "ConnectionSecretForbidden", "The Secret may not be written where it was asked for."),
+    Reported("Synced", "False", "UnknownCompositionRevision", "The claim was made by another version."),
+    Reported("Synced", "False", "InvalidClaim", "The claim cannot be read."),
+    Reported("Ready", "False", "Deleting", "The claim is being deleted; the message says what is left."),
+)
+"""Those that every kind of claim has."""
+_OWN_ENVIRONMENT = """```yaml
+environments:
+  load-test: {like: staging, workerReplicas: 20}
+  sandbox: {enabled: false}
+```"""
 _GENERATED = "<!-- Made by tools/reference.py from the models: change those, then `make reference`. -->"
 
 
@@ -51,9 +70,14 @@ def _example_section(section: SettingsModel, depth: int, *, described: bool) -> 
                 subsequent_indent=f"{indent}# ",
             )
         key = field.alias or name
-        if isinstance(value, SettingsModel):
+        if isinstance(value, dict):
             yield f"{indent}{key}:"
-            # Six environments share their fields, ten integrations theirs: explained once, at the first.
+            for position, (entry, each) in enumerate(cast("dict[str, SettingsModel]", value).items()):
+                yield f"{indent}  {entry}:"
+                yield from _example_section(each, depth + 2, described=position == 0)
+        elif isinstance(value, SettingsModel):
+            yield f"{indent}{key}:"
+            # Ten integrations share their fields: explained once, at the first.
             is_first = next(iter(type(section).model_fields)) == name
             yield from _example_section(value, depth + 1, described=depth == 0 or is_first)
         elif value is None:
@@ -65,7 +89,7 @@ def _example_section(section: SettingsModel, depth: int, *, described: bool) -> 
 
 
 def _scalar(value: Any) -> str:
-    return yaml.safe_dump(value).removesuffix("...\n").strip()
+    return yaml.safe_dump(value, default_flow_style=True).removesuffix("...\n").strip()
 
 
 def platform_page() -> str:
@@ -84,13 +108,15 @@ def platform_page() -> str:
     parts.append(_settings_table(platform))
     for name, field in Platform.model_fields.items():
         section: Any = getattr(platform, name)
+        key = field.alias or name
+        if name == "environments":
+            parts += [f"## `{key}`", field.description or "", _OWN_ENVIRONMENT]
+            parts += [_environment_fields(), "### Defaults", _matrix(platform)]
+            continue
         if not isinstance(section, SettingsModel):
             continue
-        key = field.alias or name
         parts += [f"## `{key}`", _prose(type(section))]
-        if name == "environments":
-            parts += [_environment_fields(), "### Defaults", _matrix(platform)]
-        elif name == "integrations":
+        if name == "integrations":
             parts += [
                 "Each has one setting, `enabled` (default `false`). An integration that is not enabled is neither "
                 "composed nor waited for.",
@@ -121,11 +147,12 @@ def _matrix(platform: Platform) -> str:
     rows: list[tuple[str, ...]] = []
     for name, field in Environment.model_fields.items():
         values: list[str] = []
-        for environment in ENVIRONMENT_NAMES:
-            value: Any = getattr(platform.environments.named(environment), name)
+        for environment in platform.environments:
+            value: Any = getattr(platform.environments[environment], name)
             values.append(platform.ingress_domain(environment) if name == "ingress_domain" else _scalar(value))
-        rows.append((f"`{field.alias or name}`", *values))
-    return _table(("", *ENVIRONMENT_NAMES), rows)
+        if any(value != "null" for value in values):
+            rows.append((f"`{field.alias or name}`", *values))
+    return _table(("", *platform.environments), rows)
 
 
 def _integrations_table(platform: Platform) -> str:
@@ -136,7 +163,7 @@ def _integrations_table(platform: Platform) -> str:
 
 
 def _default(value: Any) -> str:
-    return "see below" if isinstance(value, SettingsModel) else f"`{_scalar(value)}`"
+    return "see below" if isinstance(value, SettingsModel | dict) else f"`{_scalar(value)}`"
 
 
 def _allowed(model: type[SettingsModel], key: str) -> str:
@@ -147,19 +174,20 @@ def _allowed(model: type[SettingsModel], key: str) -> str:
     return _bounds(options[0] if options else schema)
 
 
-def workload_cluster_page() -> str:
-    kind = workloadcluster.kind("<domain>")
-    schema = crd.object_schema(kind)
+def claim_page(kind: ClaimKind) -> str:
+    definition = kind.definition("<domain>")
+    schema = crd.object_schema(definition)
+    guide = kind.guide
     parts = [
         _GENERATED,
-        f"# {kind.resource.kind}",
-        kind.description,
-        _names_table(kind),
+        f"# {definition.resource.kind}",
+        definition.description,
+        _names_table(definition),
         "`<domain>` is the platform file's `domain`, `steelyard.dev` unless it says otherwise.",
-        "```yaml\n" + _example_claim() + "```",
-        f"The name may have up to {workloadcluster.NAME_MAX} characters: `<name>-control-plane` must fit into a label.",
+        "```yaml\n" + _example_claim(kind) + "```",
+        *guide.notes,
         "## Spec",
-        _prose(kind.spec),
+        _prose(definition.spec),
         _fields_table(objects.mapping(objects.at(schema, "properties", "spec")), "spec"),
         "## Status",
         _fields_table(objects.mapping(objects.at(schema, "properties", "status")), "status"),
@@ -167,43 +195,8 @@ def workload_cluster_page() -> str:
         _table(
             ("Type", "Status", "Reason", "Meaning"),
             [
-                ("`Synced`", "True", "`ReconcileSuccess`", "Everything composed has been applied."),
-                ("`Synced`", "False", "`ReconcileError`", "The API refused something; the message says what to do."),
-                ("`Synced`", "False", "`ReconcilePaused`", "An annotation pauses the claim."),
-                (
-                    "`Synced`",
-                    "False",
-                    "`InfrastructureNotAvailable`",
-                    "This version cannot compose that infrastructure.",
-                ),
-                ("`Synced`", "False", "`UnknownCompositionRevision`", "The claim was made by another version."),
-                ("`Synced`", "False", "`InvalidClaim`", "The claim cannot be read."),
-                ("`Ready`", "True", "`Available`", "The cluster is as asked for and can be used."),
-                ("`Ready`", "True", "`Scaling`", "It can be used while machines come or go."),
-                ("`Ready`", "True", "`Updating`", "It can be used while its machines are replaced one by one."),
-                ("`Ready`", "False", "`Creating`", "The cluster is being made; the message says what is waited for."),
-                (
-                    "`Ready`",
-                    "False",
-                    "`Degraded`",
-                    "A Node, a machine or the API was lost; the message names it, with its time.",
-                ),
-                ("`Ready`", "False", "`Recovering`", "What was lost is being replaced."),
-                ("`Ready`", "False", "`Deleting`", "The claim is being deleted; the message says what is left."),
-                ("`UpToDate`", "True", "`AsAskedFor`", "The cluster is exactly what the claim asks for."),
-                ("`UpToDate`", "False", "", "It is not, or not yet; the reason is that of `Ready`."),
-                (
-                    "`UpToDate`",
-                    "False",
-                    "`VersionHeldBack`",
-                    "The environment's Kubernetes version cannot be reached in one step.",
-                ),
-                (
-                    "`Integrated`",
-                    "False",
-                    "`IntegrationNotAvailable`",
-                    "The platform file enables what this version lacks.",
-                ),
+                (f"`{each.type}`", each.status, f"`{each.reason}`" if each.reason else "", each.meaning)
+                for each in (*_CONDITIONS, *guide.conditions)
             ],
         ),
         "## Pausing",
@@ -212,8 +205,8 @@ def workload_cluster_page() -> str:
         "## What belongs to a claim",
         "Every object made for a claim carries the labels `steelyard.dev/claim-kind`, `steelyard.dev/claim-namespace` "
         "and `steelyard.dev/claim-name`, and the annotation `steelyard.dev/resource-name`. An object of the same name "
-        "without these labels is never changed or deleted; the claim then reports it. On deletion the connection "
-        "Secret goes first, then the Cluster with its machines, then templates.",
+        "without these labels is never changed or deleted; the claim then reports it. On deletion "
+        f"{guide.deletion}.",
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -234,15 +227,13 @@ def _names_table(kind: Kind) -> str:
     )
 
 
-def _example_claim() -> str:
+def _example_claim(kind: ClaimKind) -> str:
+    resource = kind.resource(Platform().domain)
     claim: Object = {
-        "apiVersion": workloadcluster.kind(Platform().domain).resource.api_version,
-        "kind": "WorkloadCluster",
-        "metadata": {"name": "dev-cluster", "namespace": "team-a"},
-        "spec": {
-            "parameters": {"environment": "dev", "workerReplicas": 4},
-            "writeConnectionSecretToRef": {"name": "dev-cluster-kubeconfig", "namespace": "argocd"},
-        },
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": f"dev-{kind.noun}", "namespace": "team-a"},
+        "spec": kind.guide.example,
     }
     return yaml.safe_dump(claim, sort_keys=False)
 
@@ -294,16 +285,22 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|") if text.startswith("`") else text.replace("|", "\\|").replace("<", "&lt;")
 
 
-PAGES: dict[str, Callable[[], str]] = {
-    "docs/reference/platform.md": platform_page,
-    "docs/reference/workloadcluster.md": workload_cluster_page,
-    "examples/platform.yaml": platform_example,
-}
+def pages(offered: Offering = offering.STANDARD) -> dict[str, Callable[[], str]]:
+    """What is made, by the name of the file: a page for each kind of claim, whatever they are."""
+    return {
+        "docs/reference/platform.md": platform_page,
+        **{_page_of(kind): functools.partial(claim_page, kind) for kind in offered.kinds},
+        "examples/platform.yaml": platform_example,
+    }
+
+
+def _page_of(kind: ClaimKind) -> str:
+    return f"docs/reference/{kind.definition('').singular}.md"
 
 
 def main(arguments: list[str]) -> int:
     stale: list[str] = []
-    for name, make in PAGES.items():
+    for name, make in pages().items():
         path, text = ROOT / name, make()
         if path.is_file() and path.read_text(encoding="utf-8") == text:
             continue

@@ -18,15 +18,18 @@ import sqlite3
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import Final
 
 import uvloop
 
 import steelyard
 from steelyard import collecting, consent, credentials, datadir, encryption, presence, settings
-from steelyard.api import authors, policies, registry, resources
+from steelyard.api import authors, policies
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.backup import making, placing
 from steelyard.backup.making import Backups
+from steelyard.compose import offering as offerings
+from steelyard.compose.offering import Offering
 from steelyard.controllers import lifecycle
 from steelyard.controllers.claims import controller as claims
 from steelyard.datadir import DataDir
@@ -42,8 +45,9 @@ from steelyard.kube.runtime import logs
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server import authn, http, tls
+from steelyard.kube.server import hosting as hostings
 from steelyard.kube.server.access import tokens
-from steelyard.kube.server.admission import reach
+from steelyard.kube.server.admission.reach import Reach
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.audit import AuditLog
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
@@ -57,9 +61,13 @@ from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked, Missing
 from steelyard.kube.store.reserve import Reserve
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
-from steelyard.providers import simulated
+from steelyard.providers.simulated.unit import PROVIDER as SIMULATOR
+from steelyard.providers.toolkit.provider import Ground, Provider
 from steelyard.settings import Chosen, Platform
+from steelyard.settings.model import PREVIEW
 
+PROVIDERS: Final = (SIMULATOR,)
+"""Those of this version."""
 FIELD_MANAGER = "steelyard"
 _CONTROLLERS = User("system:steelyard-controllers", (SYSTEM_MASTERS,))
 
@@ -92,10 +100,23 @@ class Options:
     """How databases are opened; tests pass one that kills the process at a chosen write, or that skips fsync."""
     clock: Clock = clocks.SYSTEM
     """What certificates go by; tests pass one that they move."""
+    offering: Offering = offerings.STANDARD
+    """The kinds of claims, and what machines are made of."""
+    providers: tuple[Provider, ...] = PROVIDERS
+    """What brings the objects of those infrastructures about."""
 
     @property
     def chosen(self) -> Chosen:
         return Chosen(self.platform, self.platform_file)
+
+    @property
+    def worlds(self) -> dict[Path, str]:
+        """The databases of the providers, and what each stands for."""
+        return {
+            self.data_dir.provider_database(database): provider.stands_for
+            for provider in self.providers
+            for database in provider.databases
+        }
 
 
 @frozen
@@ -160,48 +181,52 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         claimed = datadir.Claimed(options.data_dir)
         stack.callback(claimed.release)
         _finish_restore(options)
-        _check_nothing_is_lost(options.data_dir)
+        _check_nothing_is_lost(options)
         reserve = Reserve(options.data_dir.reserve)
-        sealer, store, simulated_store = await _databases(stack, options)
-        store.rely_on(reserve)
-        simulated_store.rely_on(reserve)
+        sealer, store, worlds = await _databases(stack, options)
+        stores = (store, *worlds.values())
+        for each in stores:
+            each.rely_on(reserve)
         identity = _identity(options, clock.now())
         _check_platform(options, store)
         api = await Api.start(store)
         await api.access.activate()
         stack.push_async_callback(api.close)
         client = LocalClient(api, _CONTROLLERS, field_manager=FIELD_MANAGER)
-        await _define_kinds(client, options.platform.domain)
-        await guard_claims(api, client, options.platform)
+        await _define_kinds(client, options)
+        await guard_claims(api, client, options.platform, options.offering)
 
-        webhooks = reach.within(options.platform.simulated.webhook_networks)
         renewals = Renewals(clock)
         stack.callback(renewals.close)
-        quota = options.platform.simulated.cluster_megabytes * 1_000_000
         wanted = options.platform.limits
         commons = Commons(Shares(Limits(wanted.reading, wanted.writing)))
-        hosting = Hosting(
-            simulated_store,
-            host=options.host,
-            clock=clock,
-            reach=webhooks,
-            renewals=renewals,
-            quota=quota,
-            commons=commons,
-        )
-        stack.push_async_callback(hosting.close)
-        await simulated.recall(client, hosting)
-        manager = _manager(client, hosting, options.platform)
+
+        def host_apis(database: str, *, reach: Reach, quota: int) -> Hosting:
+            hosting = Hosting(
+                worlds[options.data_dir.provider_database(database)],
+                host=options.host,
+                clock=clock,
+                reach=reach,
+                renewals=renewals,
+                quota=quota,
+                commons=commons,
+            )
+            stack.push_async_callback(hosting.close)
+            return hosting
+
+        manager = Manager(client)
         checks: dict[str, Check] = {
-            "store": lambda: store.check() or simulated_store.check(),
+            "store": lambda: next(filter(None, (each.check() for each in stores)), None),
             "controllers": manager.problem,
         }
-        rotation = encryption.Rotation(options.data_dir.encryption_keys, sealer, (store, simulated_store))
+        ground = Ground(client, manager, options.platform, clock, host_apis, stack)
+        checks |= await _prepare(manager, ground, options)
+        rotation = encryption.Rotation(options.data_dir.encryption_keys, sealer, stores)
         operations = {
             making.PATH: Operation("GET", Backups(options.data_dir, store).make),
             encryption.ROTATION_PATH: Operation("POST", rotation.perform),
         }
-        url = await _listen(stack, api, options, identity, reserve, hosting, commons, checks, operations, renewals)
+        url = await _listen(stack, api, options, identity, reserve, commons, checks, operations, renewals)
 
         # Before the first thing is done with these settings, and after the last thing that keeps the platform from it.
         settings.remember(options.data_dir.remembered, options.chosen)
@@ -220,46 +245,53 @@ async def started(options: Options) -> AsyncGenerator[Running]:
 
 def _check_platform(options: Options, store: Store) -> None:
     """Nobody's machines are replaced because the platform was started in another directory."""
-    remembered = settings.recall(options.data_dir.remembered)
-    outcome = consent.foreseen(store, remembered, options.chosen)
+    remembered = settings.recall(options.data_dir.remembered, infrastructures=options.offering.infrastructure_names)
+    outcome = consent.foreseen(store, remembered, options.chosen, options.offering)
     if outcome.needs_consent and not options.accepts_platform_change:
         raise CannotStart(consent.refusal(outcome, remembered, options.chosen, options.data_dir))
     for line in outcome.lines:
         options.tell(line)
 
 
-def _manager(client: Client, hosting: Hosting, platform: Platform) -> Manager:
-    manager = Manager(client)
-    delays = simulated.Delays(
-        boot=platform.simulated.boot_seconds,
-        join=platform.simulated.join_seconds,
-        delete=platform.simulated.delete_seconds,
-    )
-    for controller in (
-        claims.controller(manager, platform),
+async def _prepare(manager: Manager, ground: Ground, options: Options) -> dict[str, Check]:
+    """Everything that the manager is to run; what of it `/readyz` asks."""
+    found = [
+        *claims.controllers(manager, options.platform, options.offering),
         *lifecycle.controllers(manager),
-        *simulated.controllers(manager, hosting, delays),
-    ):
+    ]
+    checks: dict[str, Check] = {}
+    for provider in options.providers:
+        started = await provider.start(ground)
+        found += started.controllers
+        checks |= started.checks
+    for controller in found:
         manager.add(controller)
-    return manager
+    return checks
 
 
-async def _define_kinds(client: Client, domain: str) -> None:
+async def _define_kinds(client: Client, options: Options) -> None:
     """Applies the CRDs of all our kinds; unchanged ones cost nothing."""
-    definitions: list[Object] = [*registry.definitions(domain), *clusterapi.crds()]
+    definitions: list[Object] = [*options.offering.definitions(options.platform.domain), *clusterapi.crds()]
     await asyncio.gather(
         *(client.apply(CUSTOM_RESOURCE_DEFINITIONS, crd, field_manager=FIELD_MANAGER) for crd in definitions)
     )
 
 
-async def guard_claims(api: Api, client: Client, platform: Platform) -> None:
-    """From before the first request on, a claim acts with its author's rights."""
-    claims_resource = resources.workload_clusters(platform.domain)
-    api.stamp({(claims_resource.group, claims_resource.plural): authors.stamp})
+async def guard_claims(api: Api, client: Client, platform: Platform, offering: Offering = offerings.STANDARD) -> None:
+    """From before the first request on, a claim acts with its author's rights, and names what there is."""
+    resources = [kind.resource(platform.domain) for kind in offering.kinds]
+    api.stamp({(each.group, each.plural): authors.stamp for each in resources})
     allowed = platform.connection_secrets
-    policy = policies.policy(platform.domain, allowed.granted(), allowed.robot_users())
-    await client.apply(policies.POLICIES, policy, field_manager=FIELD_MANAGER)
-    await client.apply(policies.BINDINGS, policies.binding(platform.domain), field_manager=FIELD_MANAGER)
+    staged = [
+        kind.resource(platform.domain) for kind in offering.kinds if "environment" in kind.parameters.model_fields
+    ]
+    previews = PREVIEW.pattern if platform.has_previews else ""
+    made = [policies.connection_secrets(platform.domain, resources, allowed.granted(), allowed.robot_users())]
+    if staged:
+        made.append(policies.environments(platform.domain, staged, platform.environment_names(), previews))
+    for policy in made:
+        await client.apply(policies.POLICIES, policy, field_manager=FIELD_MANAGER)
+        await client.apply(policies.BINDINGS, policies.binding(policy), field_manager=FIELD_MANAGER)
 
 
 def _finish_restore(options: Options) -> None:
@@ -272,10 +304,10 @@ def _finish_restore(options: Options) -> None:
         options.tell(f"a restore that was interrupted has been finished; {finished}")
 
 
-def _check_nothing_is_lost(data_dir: DataDir) -> None:
+def _check_nothing_is_lost(options: Options) -> None:
     """Before anything is made: what is made anew in place of something lost hides the loss."""
     try:
-        presence.check(data_dir)
+        presence.check(options.data_dir, options.worlds)
     except presence.Lost as error:
         raise CannotStart(str(error)) from None
 
@@ -297,8 +329,10 @@ def _identity(options: Options, now: datetime.datetime) -> Identity:
     return Identity(authority, key, token)
 
 
-async def _databases(stack: contextlib.AsyncExitStack, options: Options) -> tuple[Sealer, Store, Store]:
-    """Both databases, and what encrypts them. New keys are kept only if nothing needs older ones."""
+async def _databases(stack: contextlib.AsyncExitStack, options: Options) -> tuple[Sealer, Store, Mapping[Path, Store]]:
+    """What encrypts the databases, the platform's, and those of the providers. New keys are kept only if nothing needs
+    older ones.
+    """
     path = options.data_dir.encryption_keys
     try:
         known = encryption.load(path)
@@ -307,10 +341,10 @@ async def _databases(stack: contextlib.AsyncExitStack, options: Options) -> tupl
     keys = known or [encryption.new_key()]
     sealer = encryption.sealer(keys)
     store = await _open(stack, options, options.data_dir.database, sealer)
-    simulated_store = await _open(stack, options, options.data_dir.simulated_database, sealer)
+    worlds = {each: await _open(stack, options, each, sealer) for each in options.worlds}
     if not known:
         encryption.save(path, keys)
-    return sealer, store, simulated_store
+    return sealer, store, worlds
 
 
 async def _open(stack: contextlib.AsyncExitStack, options: Options, path: Path, sealer: Sealer) -> Store:
@@ -319,11 +353,13 @@ async def _open(stack: contextlib.AsyncExitStack, options: Options, path: Path, 
     except Locked as error:
         raise CannotStart(str(error)) from error
     except Missing as error:
-        raise CannotStart(presence.lost_database(options.data_dir, path, error.traces)) from error
+        stands_for = options.worlds.get(path, "")
+        text = presence.lost_database(options.data_dir, path, error.traces, stands_for=stands_for)
+        raise CannotStart(text) from error
     except (sqlite3.Error, OSError) as error:
         raise CannotStart(presence.not_usable(path, error)) from error
     except Corrupt as error:
-        raise CannotStart(f"{error}.\n{_way_back(options.data_dir, path)}") from error
+        raise CannotStart(f"{error}.\n{_way_back(options, path)}") from error
     except CannotDecrypt as error:
         raise CannotStart(
             f"{path}: {error}. Bring {options.data_dir.encryption_keys} back from a backup or a copy; "
@@ -333,15 +369,15 @@ async def _open(stack: contextlib.AsyncExitStack, options: Options, path: Path, 
     return store
 
 
-def _way_back(data_dir: DataDir, damaged: Path) -> str:
-    if damaged == data_dir.database:
+def _way_back(options: Options, damaged: Path) -> str:
+    if damaged == options.data_dir.database:
         return (
             "Nothing was changed. Bring the last backup back with: steelyard restore FILE --force "
             "(what is there now is kept aside)"
         )
     return (
-        f"Nothing was changed. {damaged.name} is in no backup: it stands for the simulated machines themselves. "
-        "Move it away to start without what was inside the simulated clusters"
+        f"Nothing was changed. {damaged.name} is in no backup: it stands for {options.worlds[damaged]}. "
+        "Move it away to start without what was in it"
     )
 
 
@@ -351,7 +387,6 @@ async def _listen(
     options: Options,
     identity: Identity,
     reserve: Reserve,
-    hosting: Hosting,
     commons: Commons,
     checks: Mapping[str, Check],
     operations: Operations,
@@ -359,7 +394,7 @@ async def _listen(
 ) -> str:
     """Serves the platform's API and writes the administrator's kubeconfig; the URL."""
     now = options.clock.now()
-    advertised_host = hosting.advertised_host
+    advertised_host = hostings.advertised(options.host)
     authority, token = identity.authority, identity.token
     hosts = ["localhost", "127.0.0.1", "kubernetes.default.svc", advertised_host]
     certificate = credentials.serving(options.data_dir, authority, hosts, now=now)

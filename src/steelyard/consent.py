@@ -9,24 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from steelyard.api import resources
-from steelyard.api.clusterapi.resources import MACHINES
-from steelyard.compose import changes, names
-from steelyard.compose.changes import Change
+from steelyard.compose.composed import Requirement
+from steelyard.compose.offering import Offering
 from steelyard.datadir import DataDir
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.server import keys
 from steelyard.kube.store.store import Store
+from steelyard.plan import foresight
+from steelyard.plan.foresight import Foreseen
 from steelyard.settings import Chosen, Platform, Remembered
 
 FLAG: Final = "--accept-platform-change"
 _SPACE: Final = "main"
-_KIND: Final = "WorkloadCluster"
-_CONTROL_PLANE: Final = "cluster.x-k8s.io/control-plane"
 _CLAIMS_SHOWN: Final = 20
-_NAMES_SHOWN: Final = 8
 
 
 @frozen
@@ -36,12 +33,12 @@ class Outcome:
     needs_consent: bool
 
 
-def foreseen(store: Store, remembered: Remembered | None, chosen: Chosen) -> Outcome:
+def foreseen(store: Store, remembered: Remembered | None, chosen: Chosen, offering: Offering) -> Outcome:
     """What the start would change, compared with the last one."""
     platform = chosen.platform
-    claims = [claim for claim in _claims(store) if not objects.is_being_deleted(claim)]
-    api_version = resources.workload_clusters(platform.domain).api_version
-    left_alone = [claim for claim in claims if claim.get("apiVersion") != api_version]
+    claims = [claim for claim in _claims(store, offering) if not objects.is_being_deleted(claim)]
+    served = {kind.resource(platform.domain).api_version for kind in offering.kinds}
+    left_alone = [claim for claim in claims if claim.get("apiVersion") not in served]
     before = remembered.platform if remembered is not None else None
     is_new_domain = before is None or before.domain != platform.domain
     lines: list[str] = []
@@ -50,10 +47,11 @@ def foreseen(store: Store, remembered: Remembered | None, chosen: Chosen) -> Out
     if remembered is not None and before is None and claims:
         lines.append(f"what the last start used cannot be read, so nobody can say what changes: {remembered.problem}")
     if before is not None and before != platform:
-        found = [changes.of(claim, before, platform) for claim in claims if claim not in left_alone]
-        changed = [change for change in found if change is not None]
-        for change in changed[:_CLAIMS_SHOWN]:
-            lines += _of_claim(store, change)
+        looked_after = [claim for claim in claims if claim not in left_alone]
+        found = [_of(store, claim, before, platform, offering) for claim in looked_after]
+        changed = [each for each in found if each is not None]
+        for each in changed[:_CLAIMS_SHOWN]:
+            lines += _of_claim(each)
         if len(changed) > _CLAIMS_SHOWN:
             lines.append(f"and {len(changed) - _CLAIMS_SHOWN} more claims")
     if lines:
@@ -82,46 +80,42 @@ def _origin(path: object) -> str:
     return f"the platform file {path}" if path else "the built-in defaults"
 
 
-def _claims(store: Store) -> Iterator[Object]:
-    for record in store.scan(f"{_SPACE}/{resources.compute_group('')}"):
-        if record.object.get("kind") == _KIND:
-            yield record.object
+def _claims(store: Store, offering: Offering) -> Iterator[Object]:
+    """Of every domain: the group of a kind without its domain is what all of them begin with."""
+    for group in dict.fromkeys(kind.resource("").group for kind in offering.kinds):
+        for record in store.scan(f"{_SPACE}/{group}"):
+            if offering.kind_of(record.object) is not None:
+                yield record.object
+
+
+def _of(store: Store, claim: Object, old: Platform, new: Platform, offering: Offering) -> Foreseen | None:
+    def look_up(requirement: Requirement) -> list[Object]:
+        resource = requirement.resource
+        prefix = keys.collection(_SPACE, resource.group, resource.plural, requirement.namespace)
+        found = (record.object for record in store.scan(prefix))
+        label, value = requirement.label
+        if requirement.name:
+            return [each for each in found if objects.name(each) == requirement.name]
+        return [each for each in found if objects.labels(each).get(label) == value]
+
+    kind = offering.kind_of(claim)
+    return foresight.of(kind, claim, old, new, look_up) if kind is not None else None
 
 
 def _of_domain(claims: Sequence[Object], platform: Platform) -> Iterator[str]:
-    group = resources.compute_group(platform.domain)
-    yield f"claims of another domain would be left alone, as only those of {group} are looked after:"
+    yield f"claims of another domain would be left alone, as only those of {platform.domain} are looked after:"
     groups = ((str(claim.get("apiVersion")).partition("/")[0], objects.qualified_name(claim)) for claim in claims)
     yield f"  {_listed([f'{name} ({each})' for each, name in groups], _CLAIMS_SHOWN)}"
 
 
-def _of_claim(store: Store, change: Change) -> Iterator[str]:
-    name = objects.qualified_name(change.claim)
-    if change.refusal:
-        yield f"{name}: could not be brought about any more: {change.refusal}"
+def _of_claim(foreseen: Foreseen) -> Iterator[str]:
+    name = objects.qualified_name(foreseen.claim)
+    if foreseen.refusal:
+        yield f"{name}: could not be brought about any more: {foreseen.refusal}"
         return
-    yield f"{name}: {', '.join(change.parameters) or 'other objects'}"
-    yield f"  changes {', '.join(change.parts)}"
-    replaced = [
-        objects.name(machine)
-        for machine in _machines(store, change.claim)
-        if (change.replaces_control_plane if _is_control_plane(machine) else change.replaces_workers)
-    ]
-    if replaced:
-        yield f"  replaces {len(replaced)} machines: {_listed(replaced, _NAMES_SHOWN)}"
-    removed = change.removed_control_plane + change.removed_workers
-    if removed:
-        yield f"  removes {removed} machines"
-
-
-def _machines(store: Store, claim: Object) -> list[Object]:
-    prefix = keys.collection(_SPACE, MACHINES.group, MACHINES.plural, objects.namespace(claim))
-    found = (record.object for record in store.scan(prefix))
-    return [machine for machine in found if objects.labels(machine).get(names.CLUSTER_NAME) == names.cluster(claim)]
-
-
-def _is_control_plane(machine: Object) -> bool:
-    return _CONTROL_PLANE in objects.labels(machine)
+    yield f"{name}: {', '.join(foreseen.parameters) or 'other objects'}"
+    yield f"  changes {', '.join(foreseen.parts)}"
+    yield from (f"  {effect}" for effect in foreseen.effects)
 
 
 def _listed(found: Sequence[str], limit: int) -> str:

@@ -2,7 +2,7 @@
 
 <data dir>/                 mode 0700; --data-dir, else STEELYARD_DATA_DIR, else the user's data directory
   steelyard.db              the platform's objects
-  simulated.db              the objects inside simulated clusters: the simulator's world, not the platform's
+  <provider's name>.db      what a provider keeps of its world, such as the objects inside simulated clusters
   *.db.acknowledged         how far each database must reach: tells when the end of it got lost
   pki/                      the platform's certificate authority, serving certificate, keys of encryption and tokens
   platform.remembered.yaml  what the platform was started with last: which file, and all its settings
@@ -58,9 +58,8 @@ class DataDir:
     def database(self) -> Path:
         return self.root / "steelyard.db"
 
-    @property
-    def simulated_database(self) -> Path:
-        return self.root / "simulated.db"
+    def provider_database(self, name: str) -> Path:
+        return self.root / f"{name}.db"
 
     @property
     def pki(self) -> Path:

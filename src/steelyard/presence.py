@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from steelyard.datadir import DataDir
@@ -20,16 +20,19 @@ class Lost(Exception):
     """Something that was there is gone; the message says what is left, and what to do."""
 
 
-def check(data_dir: DataDir) -> None:
-    """Raises Lost. A first start that was killed has made its database before anything else."""
+def check(data_dir: DataDir, worlds: Mapping[Path, str]) -> None:
+    """Raises Lost. A first start that was killed has made its database before anything else.
+
+    `worlds` are the databases of providers, each with what it stands for.
+    """
     database = data_dir.database
     if not database.exists():
-        traces = [*acknowledged.traces(database), *_others(data_dir)]
+        traces = [*acknowledged.traces(database), *_others(data_dir, worlds)]
         if traces:
             raise Lost(lost_database(data_dir, database, traces))
-    for path in (database, data_dir.simulated_database):
+    for path in (database, *worlds):
         if traces := acknowledged.traces(path):
-            raise Lost(lost_database(data_dir, path, traces))
+            raise Lost(lost_database(data_dir, path, traces, stands_for=worlds.get(path, "")))
     if not data_dir.encryption_keys.exists() and data_dir.remembered.exists():
         raise Lost(
             f"{data_dir.encryption_keys} is missing: without its keys no Secret in the databases can be read.\n"
@@ -38,7 +41,7 @@ def check(data_dir: DataDir) -> None:
         )
 
 
-def lost_database(data_dir: DataDir, path: Path, traces: Sequence[str]) -> str:
+def lost_database(data_dir: DataDir, path: Path, traces: Sequence[str], *, stands_for: str = "") -> str:
     told = f"{path} is missing or empty, but there was one: there is {', '.join(traces)}.\nNothing was changed. "
     put_back = f"If you have it, put it back as {path}: with what is beside it, it is complete.\n"
     if path == data_dir.database:
@@ -48,8 +51,8 @@ def lost_database(data_dir: DataDir, path: Path, traces: Sequence[str]) -> str:
         )
     left = [each for each in path.parent.glob(f"{path.name}*") if each.suffix != ".lock"]
     return (
-        f"{told}{put_back}{path.name} is in no backup: it stands for the simulated machines themselves. To start "
-        f"without what was inside the simulated clusters, move away what is left of it: mv "
+        f"{told}{put_back}{path.name} is in no backup: it stands for {stands_for}. To start without what was in it, "
+        f"move away what is left of it: mv "
         f"{' '.join(str(each) for each in sorted(left))} ELSEWHERE"
     )
 
@@ -78,10 +81,10 @@ def not_usable(path: Path, error: sqlite3.Error | OSError) -> str:
     return f"{path} cannot be opened: {reason}. Nothing was changed; look after the disk, then start again"
 
 
-def _others(data_dir: DataDir) -> list[str]:
+def _others(data_dir: DataDir, worlds: Iterable[Path]) -> list[str]:
     """What only a platform with a database makes."""
     paths = (
-        data_dir.simulated_database,
+        *worlds,
         data_dir.pki / "ca.crt",
         data_dir.encryption_keys,
         data_dir.kubeconfig,

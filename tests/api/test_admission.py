@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from steelyard.api import registry, resources, versions
-from steelyard.api.workloadcluster import Infrastructure
+from steelyard.api import crd, resources, versions, workloadcluster
 from steelyard.kube import errors, objects
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
@@ -53,9 +52,9 @@ async def client(tmp_path: Path) -> AsyncGenerator[LocalClient]:
         yield opened
 
 
-async def define(client: LocalClient, *infrastructures: Infrastructure, without_rules: bool = False) -> None:
+async def define(client: LocalClient, *infrastructures: str, without_rules: bool = False) -> None:
     """The claim's definition; `without_rules` as an older version had it, so that anything can be stored."""
-    definition = objects.copy(registry.definitions("steelyard.dev", infrastructures or ("simulated",))[0])
+    definition = objects.copy(crd.definition(workloadcluster.kind("steelyard.dev", infrastructures or ("simulated",))))
     if without_rules:
         schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         schema.pop("x-kubernetes-validations")

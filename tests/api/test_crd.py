@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from steelyard.api import registry, resources, workloadcluster
+from steelyard.api import resources, workloadcluster
+from steelyard.compose import offering
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import parse, prune, validate
@@ -43,7 +44,7 @@ def claim(**parameters: Any) -> Object:
 
 
 def schema_of(kind: str) -> Object:
-    definitions = registry.definitions("pnats.cloud")
+    definitions = offering.STANDARD.definitions("pnats.cloud")
     found = next(each for each in definitions if each["spec"]["names"]["kind"] == kind)
     return cast(Object, found["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
@@ -63,7 +64,9 @@ def nodes(schema: Object, path: str = "") -> Iterator[tuple[str, Object]]:
             yield from nodes(schema[keyword], f"{path}[]")
 
 
-@pytest.mark.parametrize("definition", registry.definitions("pnats.cloud"), ids=lambda each: each["metadata"]["name"])
+@pytest.mark.parametrize(
+    "definition", offering.STANDARD.definitions("pnats.cloud"), ids=lambda each: each["metadata"]["name"]
+)
 def test_every_schema_is_structural(definition: Object) -> None:
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
@@ -100,7 +103,7 @@ def test_the_fields_of_a_crossplane_claim_are_accepted_and_kept() -> None:
 @pytest.mark.parametrize(
     ("parameters", "field"),
     [
-        pytest.param({"environment": "prod"}, "spec.parameters.environment", id="unknown environment"),
+        pytest.param({"environment": "Prod"}, "spec.parameters.environment", id="no name for an environment"),
         pytest.param({"controlPlaneReplicas": 2}, "spec.parameters.controlPlaneReplicas", id="even control plane"),
         pytest.param({"workerReplicas": -1}, "spec.parameters.workerReplicas", id="negative workers"),
         pytest.param({"workerReplicas": 101}, "spec.parameters.workerReplicas", id="too many workers"),
@@ -155,7 +158,7 @@ def test_the_longest_name_leaves_room_for_what_derives_from_it() -> None:
 
 
 def test_kinds_are_in_the_platforms_domain() -> None:
-    names = [definition["metadata"]["name"] for definition in registry.definitions("pnats.cloud")]
+    names = [definition["metadata"]["name"] for definition in offering.STANDARD.definitions("pnats.cloud")]
 
     assert names == [
         "workloadclusters.compute.pnats.cloud",
@@ -167,7 +170,7 @@ def test_kinds_are_in_the_platforms_domain() -> None:
 
 
 def test_a_listing_shows_what_matters_first() -> None:
-    columns = registry.definitions("steelyard.dev")[0]["spec"]["versions"][0]["additionalPrinterColumns"]
+    columns = offering.STANDARD.definitions("steelyard.dev")[0]["spec"]["versions"][0]["additionalPrinterColumns"]
 
     assert [column["name"] for column in columns if not column.get("priority")] == [
         "Environment", "Version", "Control-Plane", "Workers", "State", "Ready", "Age"
@@ -175,7 +178,7 @@ def test_a_listing_shows_what_matters_first() -> None:
 
 
 def test_infrastructure_kinds_say_which_contract_they_keep() -> None:
-    for definition in registry.definitions("steelyard.dev")[1:]:
+    for definition in offering.STANDARD.definitions("steelyard.dev")[1:]:
         assert definition["metadata"]["labels"]["cluster.x-k8s.io/v1beta2"] == "v1beta2"
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from steelyard import datadir
+from steelyard import app, datadir
 from steelyard.api.clusterapi.resources import MACHINES
 from steelyard.backup import archive, making, restoring
 from steelyard.backup.archive import BadArchive
@@ -128,13 +128,13 @@ async def test_machines_are_held_by_deletion_hooks(data_dir: DataDir, tmp_path: 
 
 async def test_the_world_stays_and_unknown_machines_are_listed(data_dir: DataDir, tmp_path: Path) -> None:
     backup = await backed_up(data_dir, tmp_path)
-    world = await Store.open(data_dir.simulated_database)
+    world = await Store.open(data_dir.provider_database("simulated"))
     await world.put("c1/core/nodes/n1", encoder(thing("n1", spec={"providerID": "simulated://known"})))
     await world.put("c1/core/nodes/n2", encoder(thing("n2", spec={"providerID": "simulated://later"})))
     await world.close()
-    done = restoring.restore(backup, data_dir, force=True, now=NOW)
+    done = restoring.restore(backup, data_dir, force=True, now=NOW, providers=app.PROVIDERS)
     assert done.unknown == ["c1/n2"]
-    world = await Store.open(data_dir.simulated_database)
+    world = await Store.open(data_dir.provider_database("simulated"))
     assert [record.key for record in world.scan("c1/")] == ["c1/core/nodes/n1", "c1/core/nodes/n2"]
     await world.close()
 

@@ -11,9 +11,11 @@ from typing import Any, cast
 
 import yaml
 
+from steelyard.compose import identity, offering
 from steelyard.compose.composed import Composed, Observed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.settings import Platform
 
 FOLDER = Path(__file__).parent.parent / "golden" / "workloadcluster"
 CASES = sorted(path.name for path in FOLDER.iterdir())
@@ -28,6 +30,11 @@ def observed(case: str) -> Observed:
     return Observed(
         resources=objects.mapping(content.get("resources")), required=objects.mapping(content.get("required"))
     )
+
+
+def compose(claim: Object, found: Observed, platform: Platform) -> Composed:
+    """As the claims controller does it."""
+    return identity.of_claim(claim, offering.STANDARD.kinds[0].compose(claim, found, platform))
 
 
 def as_document(composed: Composed) -> Object:

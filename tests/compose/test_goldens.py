@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from steelyard import settings
-from steelyard.api import registry
 from steelyard.api.clusterapi import definitions
-from steelyard.compose import workloadcluster
+from steelyard.compose import offering
+from steelyard.compose.composed import Observed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import parse, prune, validate
@@ -26,7 +26,7 @@ UPSTREAM = Path(__file__).parents[3] / "shared" / "crds" / "cluster-api"
 
 @pytest.mark.parametrize("case", cases.CASES)
 def test_composed_as_reviewed(case: str) -> None:
-    composed = workloadcluster.compose(cases.load(case, "claim.yaml"), cases.observed(case), PLATFORM)
+    composed = cases.compose(cases.load(case, "claim.yaml"), cases.observed(case), PLATFORM)
     document = objects.copy(cases.as_document(composed))
 
     if os.environ.get("UPDATE_GOLDEN"):
@@ -38,8 +38,8 @@ def test_composed_as_reviewed(case: str) -> None:
 def test_composing_changes_neither_claim_nor_what_was_observed(case: str) -> None:
     claim, observed = cases.load(case, "claim.yaml"), cases.observed(case)
 
-    first = cases.as_document(workloadcluster.compose(claim, observed, PLATFORM))
-    second = cases.as_document(workloadcluster.compose(claim, observed, PLATFORM))
+    first = cases.as_document(cases.compose(claim, observed, PLATFORM))
+    second = cases.as_document(cases.compose(claim, observed, PLATFORM))
 
     assert first == second
     assert claim == cases.load(case, "claim.yaml")
@@ -48,7 +48,7 @@ def test_composing_changes_neither_claim_nor_what_was_observed(case: str) -> Non
 
 @pytest.mark.parametrize("case", cases.CASES)
 def test_composed_objects_pass_the_schemas_that_the_platform_serves(case: str) -> None:
-    served = [*registry.definitions("pnats.cloud"), *definitions.crds()]
+    served = [*offering.STANDARD.definitions("pnats.cloud"), *definitions.crds()]
 
     _check(case, {str(each["spec"]["names"]["kind"]): _schema(each) for each in served})
 
@@ -64,8 +64,8 @@ def test_composed_objects_pass_upstreams_schemas(case: str) -> None:
 @pytest.mark.parametrize("case", cases.CASES)
 def test_the_status_fits_the_claims_schema(case: str) -> None:
     claim = cases.load(case, "claim.yaml")
-    composed = workloadcluster.compose(claim, cases.observed(case), PLATFORM)
-    schema = _schema(registry.definitions("pnats.cloud")[0])
+    composed = cases.compose(claim, cases.observed(case), PLATFORM)
+    schema = _schema(offering.STANDARD.definitions("pnats.cloud")[0])
     obj: Object = {**claim, "status": objects.copy(composed.status)}
 
     complaints = [cause for cause in validate.validate(schema, obj) if cause.field.startswith("status")]
@@ -81,14 +81,14 @@ def test_composing_takes_less_than_a_millisecond() -> None:
     assert best < 0.001
 
 
-def _seconds(claim: Object, observed: workloadcluster.Observed) -> float:
+def _seconds(claim: Object, observed: Observed) -> float:
     started = time.perf_counter()
-    workloadcluster.compose(claim, observed, PLATFORM)
+    cases.compose(claim, observed, PLATFORM)
     return time.perf_counter() - started
 
 
 def _check(case: str, schemas: dict[str, Schema]) -> None:
-    composed = workloadcluster.compose(cases.load(case, "claim.yaml"), cases.observed(case), PLATFORM)
+    composed = cases.compose(cases.load(case, "claim.yaml"), cases.observed(case), PLATFORM)
     for part in composed.desired.values():
         schema = schemas.get(part.resource.kind)
         if schema is not None:

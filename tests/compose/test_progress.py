@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from steelyard.api import troubles
-from steelyard.compose import workloadcluster
 from steelyard.compose.composed import Composed, Observed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -125,7 +124,7 @@ def compose(
     a minus in front where it was not ready."""
     claim = cases.load("ready", "claim.yaml")
     claim["spec"]["parameters"]["workerReplicas"] = asked
-    parameters = workloadcluster.compose(claim, cases.observed("ready"), Platform()).status["parameters"]
+    parameters = cases.compose(claim, cases.observed("ready"), Platform()).status["parameters"]
     status = "False" if before.startswith("-") else "True"
     claim["status"] = {
         "parameters": parameters,
@@ -147,7 +146,7 @@ def compose(
     found = Observed(
         {**observed.resources, "workers": workers, "cluster": whole}, {**observed.required, "machines": machines}
     )
-    return workloadcluster.compose(claim, found, Platform())
+    return cases.compose(claim, found, Platform())
 
 
 def told(composed: Composed) -> tuple[str, str, str]:
@@ -290,7 +289,7 @@ def test_another_platform_file_skips_no_version(running: str, environment: str, 
     if running:
         claim["status"] = {"parameters": {"kubernetesVersion": running}}
 
-    composed = workloadcluster.compose(claim, cases.observed("ready"), platform)
+    composed = cases.compose(claim, cases.observed("ready"), platform)
 
     assert composed.status["parameters"]["kubernetesVersion"] == used
     up_to_date = next(each for each in composed.conditions if each.type == "UpToDate")

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from steelyard import settings
-from steelyard.compose import effective, names, progress, workloadcluster
+from steelyard.api.workloadcluster import WorkloadClusterSpec
+from steelyard.compose import names
 from steelyard.compose.composed import NOTHING, Composed, Observed
+from steelyard.compose.workloadcluster import effective, progress
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
@@ -29,7 +31,7 @@ def claim(**parameters: Any) -> Object:
 
 
 def compose(obj: Object, observed: Observed = NOTHING, platform: Platform = PLATFORM) -> Composed:
-    return workloadcluster.compose(obj, observed, platform)
+    return cases.compose(obj, observed, platform)
 
 
 def names_of(composed: Composed) -> dict[str, str]:
@@ -53,9 +55,10 @@ def condition(composed: Composed, type_: str) -> Any:
     ],
 )
 def test_what_is_used_for_a_parameter(asked: dict[str, Any], field: str, used: object) -> None:
-    spec = workloadcluster.WorkloadClusterSpec.model_validate(claim(**asked)["spec"])
+    spec = WorkloadClusterSpec.model_validate(claim(**asked)["spec"])
+    environment = PLATFORM.environments[spec.parameters.environment]
 
-    assert getattr(effective.parameters(spec.parameters, PLATFORM)[0], field) == used
+    assert getattr(effective.parameters(spec.parameters, PLATFORM, environment)[0], field) == used
 
 
 def test_sizes_follow_the_platform_file() -> None:

@@ -33,7 +33,8 @@ from typing import Any, Final, cast
 
 import yaml
 
-from steelyard.api import policies, registry
+from steelyard.api import policies, resources
+from steelyard.compose import offering
 
 FOLDER: Final = Path(__file__).parent / "corpus"
 GROUP: Final = "conformance.example.com"
@@ -158,11 +159,13 @@ def _shipped(what: str) -> dict[str, Any]:
     """What the platform applies for its claims: their definition, the policy that guards them, and its binding."""
     match what:
         case "definition":
-            return registry.definitions(GROUP)[0]
+            return offering.STANDARD.definitions(GROUP)[0]
         case "policy":
-            return policies.policy(GROUP, {"$NS": ["kube-public"]}, ["joe"])
+            return policies.connection_secrets(
+                GROUP, [resources.workload_clusters(GROUP)], {"$NS": ["kube-public"]}, ["joe"]
+            )
         case _:
-            return policies.binding(GROUP)
+            return policies.binding(_shipped("policy"))
 
 
 def _hook(path: str) -> dict[str, Any]:

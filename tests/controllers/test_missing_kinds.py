@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.api import registry, resources
+from steelyard.api import resources
 from steelyard.api.clusterapi import definitions
 from steelyard.api.clusterapi import resources as capi
+from steelyard.compose import offering
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
@@ -26,7 +27,7 @@ async def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerat
 
 
 def definition_of(resource: Resource) -> Object:
-    everything = [*registry.definitions("steelyard.dev"), *definitions.crds()]
+    everything = [*offering.STANDARD.definitions("steelyard.dev"), *definitions.crds()]
     return next(crd for crd in everything if objects.name(crd) == resource.group_resource)
 
 

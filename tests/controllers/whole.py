@@ -17,9 +17,10 @@ from typing import Any, cast
 from cryptography import x509
 
 from steelyard import settings
-from steelyard.api import registry, resources
+from steelyard.api import resources
 from steelyard.api.clusterapi import definitions
 from steelyard.api.clusterapi import resources as capi
+from steelyard.compose import offering
 from steelyard.controllers import lifecycle
 from steelyard.controllers.claims import controller as claims
 from steelyard.kube import errors, objects, pki
@@ -34,8 +35,8 @@ from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.hosting import Hosting
 from steelyard.kube.store.store import Store
-from steelyard.providers import simulated
-from steelyard.providers.simulated import Delays
+from steelyard.providers.simulated import unit
+from steelyard.providers.simulated.machines import Delays
 
 NAMESPACE = "team"
 CLAIMS = resources.workload_clusters("steelyard.dev")
@@ -120,9 +121,9 @@ class Whole:
         platform = settings.parse(_PLATFORM)
         self.manager = manager = Manager(self.client, clock=self.clock)
         for controller in (
-            claims.controller(manager, platform),
+            *claims.controllers(manager, platform, offering.STANDARD),
             *lifecycle.controllers(manager, connect=self.connect),
-            *simulated.controllers(manager, self.hosting, self.delays),
+            *unit.controllers(manager, self.hosting, self.delays),
         ):
             manager.add(controller)
         self._running = asyncio.create_task(manager.run())
@@ -247,7 +248,7 @@ async def opened(folder: Path, delays: Delays = _NO_DELAYS) -> AsyncGenerator[Wh
         stack.push_async_callback(api.close)
         whole = Whole(store, inner, api, MovableClock(), delays)
         stack.push_async_callback(whole.hosting.close)
-        for definition in (*registry.definitions("steelyard.dev"), *definitions.crds()):
+        for definition in (*offering.STANDARD.definitions("steelyard.dev"), *definitions.crds()):
             await whole.client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager="test")
         await whole.client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         await whole.start()

@@ -128,7 +128,7 @@ def test_a_lost_database_is_told_by_whatever_else_is_there(site: PlatformProcess
 
 
 def test_a_lost_world_is_told_and_can_be_gone_without(site: PlatformProcess) -> None:
-    site.data_dir.simulated_database.unlink()
+    site.data_dir.provider_database("simulated").unlink()
     told = refused_here(site)
     assert "simulated.db" in told
     for path in site.data_dir.root.glob("simulated.db*"):

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeVar, cast
 
 import yaml
 
-from steelyard.api import registry
+from steelyard.compose import offering
 from steelyard.kube import pki
 from steelyard.kube.objects import Object
 from tests.conformance import keys, ours, upstream
@@ -206,7 +206,9 @@ def _install(kube: Kubectl, webhooks: int, authority: bytes) -> None:
         definition["metadata"]["labels"] = _CONTRACT
         hook = {"conversionReviewVersions": ["v1"], "clientConfig": _client(webhooks, "/convert", authority)}
         definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": hook}
-    simulated = [each for each in registry.definitions("example.org") if "infrastructure" in each["spec"]["group"]]
+    simulated = [
+        each for each in offering.STANDARD.definitions("example.org") if "infrastructure" in each["spec"]["group"]
+    ]
     configurations = cast(
         "list[Object]", list(yaml.safe_load_all((module / "config/webhook/manifests.yaml").read_text()))
     )

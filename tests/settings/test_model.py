@@ -8,14 +8,13 @@ from steelyard import settings
 from steelyard.settings import (
     ClusterNetwork,
     Environment,
-    EnvironmentName,
-    Environments,
     Integration,
     Integrations,
     Platform,
+    Previews,
     Simulated,
 )
-from steelyard.settings.model import ENVIRONMENT_NAMES, SettingsModel
+from steelyard.settings.model import SettingsModel
 
 
 @pytest.mark.parametrize(
@@ -30,7 +29,7 @@ from steelyard.settings.model import ENVIRONMENT_NAMES, SettingsModel
     ],
 )
 def test_environments_default_to_the_matrix(
-    name: EnvironmentName,
+    name: str,
     control_plane: int,
     workers: int,
     cores: int,
@@ -41,7 +40,7 @@ def test_environments_default_to_the_matrix(
     prefix: str,
     maturity: str,
 ) -> None:
-    environment = Platform().environments.named(name)
+    environment = Platform().environments[name]
 
     assert (environment.control_plane_replicas, environment.worker_replicas) == (control_plane, workers)
     assert (environment.cpu_cores, environment.memory_gi, environment.disk_gb) == (cores, memory, disk)
@@ -53,7 +52,7 @@ def test_environments_default_to_the_matrix(
 def test_promotion_waits_for_consent_where_deployment_is_manual() -> None:
     environments = Platform().environments
 
-    assert [name for name in ENVIRONMENT_NAMES if environments.named(name).approval] == ["uat", "preprod", "production"]
+    assert [name for name, each in environments.items() if each.approval] == ["uat", "preprod", "production"]
 
 
 def test_ingress_domains_follow_the_platforms_domain_unless_set() -> None:
@@ -85,7 +84,7 @@ def test_settings_cannot_be_changed_after_loading() -> None:
 
 def test_every_setting_says_what_it_is_for() -> None:
     models: list[type[SettingsModel]] = [
-        Platform, Environments, Environment, ClusterNetwork, Integrations, Integration, Simulated
+        Platform, Previews, Environment, ClusterNetwork, Integrations, Integration, Simulated
     ]  # fmt: skip
 
     silent = [
@@ -95,3 +94,48 @@ def test_every_setting_says_what_it_is_for() -> None:
         if not field.description
     ]
     assert silent == []
+
+
+def test_an_environment_of_ones_own_is_like_a_built_in_one_where_it_does_not_say() -> None:
+    platform = settings.parse("environments: {load-test: {like: staging, workerReplicas: 7}}")
+
+    own, like = platform.environments["load-test"], platform.environments["staging"]
+    assert (own.worker_replicas, own.cpu_cores, own.memory_gi) == (7, like.cpu_cores, like.memory_gi)
+    assert own.database_prefix == "load_test_"
+    assert own.aliases == ()
+    assert list(platform.environments) == ["dev", "staging", "uat", "preprod", "production", "sandbox", "load-test"]
+
+
+def test_names_that_claims_may_use_are_those_of_enabled_environments_and_their_aliases() -> None:
+    platform = settings.parse("environments: {sandbox: {enabled: false}, qa: {like: uat, aliases: [quality]}}")
+
+    assert platform.environment_names() == (
+        "dev", "staging", "uat", "preprod", "production", "qa", "test", "prod", "quality"
+    )  # fmt: skip
+    assert platform.environment_name("prod") == "production"
+    assert platform.environment("sandbox") is not None, "claims that are there already go on"
+    assert platform.environment("xyzzy") is None
+
+
+def test_pull_requests_have_environments_without_an_entry() -> None:
+    platform = settings.parse("previews: {like: staging}")
+
+    assert platform.environment("pr-17") == platform.environments["staging"]
+    assert platform.environment("pr-017") is None
+    assert settings.parse("previews: {like: ~}").environment("pr-17") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("{qa: {like: stagin}}", "qa.like: stagin is none of the built-in", id="like nothing"),
+        pytest.param("{qa: {like: dev, databasePrefix: dev_}}", "dev_ is that of dev already", id="databases meet"),
+        pytest.param("{qa: {like: dev, aliases: [uat]}}", "uat is the name of another one", id="alias of another"),
+        pytest.param("{qa: {like: dev, aliases: [prod]}}", "prod is the name of another one", id="alias twice"),
+        pytest.param("{stage: {workerReplicas: 1}}", "did you mean staging?", id="a misspelt name becomes none"),
+        pytest.param("{qa_1: {like: dev}}", "does not match", id="no name for a label"),
+    ],
+)
+def test_an_environment_that_cannot_be_is_refused(text: str, said: str) -> None:
+    with pytest.raises(settings.SettingsError, match=said):
+        settings.parse(f"environments: {text}")

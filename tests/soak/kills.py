@@ -130,7 +130,7 @@ async def _compare(site: Site, ledger: Ledger, followers: list[Follower]) -> lis
 def _survey(platform: PlatformProcess, copy: Path) -> None:
     """Checks the files as the kill left them, in a copy: looking at them in place would tidy them up."""
     copy.mkdir()
-    for database in (platform.data_dir.database, platform.data_dir.simulated_database):
+    for database in (platform.data_dir.database, platform.data_dir.provider_database("simulated")):
         for end in ("", "-wal", acknowledged.SUFFIX):
             with contextlib.suppress(FileNotFoundError):
                 shutil.copy(f"{database}{end}", copy)

@@ -1,8 +1,9 @@
-"""The admission policy that ships with the claims: nobody has a Secret written where they could not write it.
+"""The admission policies that ship with the claims: nobody has a Secret written where they could not write it, and
+nobody names an environment that there is not.
 
-It is judged when a claim is created and when its reference changes, never on a finalizer or a status. Pure, and the
-same objects for the embedded API and for kube-apiserver: what depends on the platform file is written into the
-expressions.
+They are judged when a claim is created and when what they are about changes, never on a finalizer or a status: a claim
+that is stored is not locked out by another platform file. Pure, and the same objects for the embedded API and for
+kube-apiserver: what depends on the platform file is written into the expressions.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 
 from steelyard.api import resources
 from steelyard.api.authors import AUTHOR, GROUPS
+from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 
@@ -27,16 +29,15 @@ _OF_CLUSTER_API: Final = "^.+-(ca|etcd|sa|proxy|apiserver-etcd-client|kubeconfig
 """Names of the Secrets that Cluster API makes for a cluster of that name."""
 
 
-def names(domain: str) -> str:
-    """The policy and its binding are called alike."""
-    return f"connection-secrets.{resources.compute_group(domain)}"
+_ENVIRONMENT: Final = "spec.parameters.environment"
 
 
-def policy(domain: str, grants: Mapping[str, Sequence[str]], robots: Sequence[str]) -> Object:
+def connection_secrets(
+    domain: str, claims: Sequence[Resource], grants: Mapping[str, Sequence[str]], robots: Sequence[str]
+) -> Object:
     """`grants`: the namespaces in which claims of a namespace, or of any (`*`), may have Secrets written. `robots`:
     names of users whose own rights do not count.
     """
-    claims = resources.workload_clusters(domain)
     variables = {
         "destination": f"has({_REFERENCE}.namespace) ? {_REFERENCE}.namespace : request.namespace",
         "isElsewhere": "variables.destination != request.namespace",
@@ -64,19 +65,10 @@ def policy(domain: str, grants: Mapping[str, Sequence[str]], robots: Sequence[st
     return {
         "apiVersion": POLICIES.api_version,
         "kind": POLICIES.kind,
-        "metadata": {"name": names(domain)},
+        "metadata": {"name": f"connection-secrets.{resources.compute_group(domain)}"},
         "spec": {
             "failurePolicy": "Fail",
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": [claims.group],
-                        "apiVersions": ["*"],
-                        "operations": ["CREATE", "UPDATE"],
-                        "resources": [claims.plural],
-                    }
-                ]
-            },
+            "matchConstraints": _constraints(claims),
             "matchConditions": [{"name": "has-connection-secret", "expression": f"has({_REFERENCE})"}],
             "variables": [{"name": name, "expression": expression} for name, expression in variables.items()],
             "validations": [
@@ -109,12 +101,62 @@ def policy(domain: str, grants: Mapping[str, Sequence[str]], robots: Sequence[st
     }  # fmt: skip
 
 
-def binding(domain: str) -> Object:
+def environments(domain: str, claims: Sequence[Resource], names: Sequence[str], previews: str) -> Object:
+    """`names` are those that claims may use; `previews` is a pattern for those of pull requests, or empty."""
+    is_preview = f" || variables.name.matches('^({previews})$')" if previews else ""
+    variables = {
+        "name": f"object.{_ENVIRONMENT}",
+        "isNew": f"oldObject == null || !has(oldObject.{_ENVIRONMENT}) || oldObject.{_ENVIRONMENT} != variables.name",
+        "names": f"[{', '.join(_text(name) for name in names)}]",
+        # Two letters tell enough: the names are few.
+        "near": "variables.names.filter(each, size(variables.name) > 1 && "
+        "each.startsWith(variables.name.substring(0, 2)))",
+    }
+    return {
+        "apiVersion": POLICIES.api_version,
+        "kind": POLICIES.kind,
+        "metadata": {"name": f"environments.{resources.compute_group(domain)}"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": _constraints(claims),
+            "matchConditions": [{"name": "has-environment", "expression": f"has(object.{_ENVIRONMENT})"}],
+            "variables": [{"name": name, "expression": expression} for name, expression in variables.items()],
+            "validations": [
+                {
+                    "expression": f"!variables.isNew || variables.name in variables.names{is_preview}",
+                    "reason": "Invalid",
+                    "messageExpression": f"'{_ENVIRONMENT}: there is no environment ' + variables.name + "
+                    "(size(variables.near) > 0 ? '; did you mean ' + variables.near[0] + '?' : '') + "
+                    f"' There are: {', '.join(names)}'",
+                }
+            ],
+        },
+    }
+
+
+def binding(policy: Object) -> Object:
+    """What puts a policy into force; they are called alike."""
+    name = objects.name(policy)
     return {
         "apiVersion": BINDINGS.api_version,
         "kind": BINDINGS.kind,
-        "metadata": {"name": names(domain)},
-        "spec": {"policyName": names(domain), "validationActions": ["Deny"]},
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    }
+
+
+def _constraints(claims: Sequence[Resource]) -> Object:
+    groups = dict.fromkeys(claim.group for claim in claims)
+    return {
+        "resourceRules": [
+            {
+                "apiGroups": [group],
+                "apiVersions": ["*"],
+                "operations": ["CREATE", "UPDATE"],
+                "resources": [claim.plural for claim in claims if claim.group == group],
+            }
+            for group in groups
+        ]
     }
 
 
@@ -131,7 +173,11 @@ def _granted(grants: Mapping[str, Sequence[str]]) -> str:
 
 
 def _texts(values: Sequence[str]) -> str:
-    return ", ".join(f"'{value}'" for value in sorted(values))
+    return ", ".join(map(_text, sorted(values)))
+
+
+def _text(value: str) -> str:
+    return f"'{value}'"
 
 
 def _annotation(owner: str, key: str) -> str:

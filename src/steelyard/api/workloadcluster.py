@@ -14,19 +14,16 @@ never be told from a choice of its author, nor follow the environment.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
-from steelyard.api import admission, model, resources, versions
-from steelyard.api.model import ApiModel, Column, Conditions, Kind, Scale
+from steelyard.api import admission, claims, infrastructures, model, resources, versions
+from steelyard.api.claims import ClaimSpec, ClaimStatus, EnvironmentName, ObjectReference, SecretReference
+from steelyard.api.infrastructures import InfrastructureName
+from steelyard.api.model import ApiModel, Column, Kind, Scale
 
-Environment = Literal["dev", "staging", "uat", "preprod", "production", "sandbox"]
-Infrastructure = Literal["simulated", "kvm", "kubevirt"]
 ControlPlaneReplicas = Literal[1, 3]
-
-OFFERED_INFRASTRUCTURES: Final[tuple[Infrastructure, ...]] = ("simulated",)
-"""What this version can make machines of. The others have names already, so that a claim for them can be written."""
 
 WORKERS_MAX = 100
 """Stops a mistyped number before it becomes machines. The default pod network, a /16, has room for 256."""
@@ -43,17 +40,12 @@ DiskGb = Annotated[int, Field(ge=1, le=65536)]
 KubernetesVersion = Annotated[
     str, Field(max_length=32, json_schema_extra={"x-kubernetes-validations": [versions.OFFERED_RULE]})
 ]
-ObjectName = Annotated[
-    str,
-    Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"),
-]
-NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 
 
 class Parameters(ApiModel):
     """What kind of cluster."""
 
-    environment: Environment = Field(
+    environment: EnvironmentName = Field(
         description="The stage the cluster serves. It decides every size that is not given here, see the platform file."
     )
     control_plane_replicas: ControlPlaneReplicas | None = Field(
@@ -75,31 +67,12 @@ class Parameters(ApiModel):
         description=f"Kubernetes version with its patch, e.g. v1.32.1, from {versions.RANGE}. It rises by one minor "
         f"version at a time and never falls. A change replaces the nodes. {_FROM_ENVIRONMENT}",
     )
-    infrastructure: Infrastructure | None = Field(
+    infrastructure: InfrastructureName | None = Field(
         default=None, description="What the machines are made of. Default: the platform file's infrastructure."
     )
 
 
-class SecretReference(ApiModel):
-    name: ObjectName = Field(description="Name of the Secret.")
-    namespace: NamespaceName | None = Field(default=None, description="Namespace of the Secret. Default: the claim's.")
-
-
-class NameReference(ApiModel):
-    name: ObjectName = Field(description="Name of the object.")
-
-
-class Selector(ApiModel):
-    match_labels: dict[str, str] = Field(description="Labels that the selected object carries.")
-
-
-class CompositeReference(ApiModel):
-    api_version: str = Field(description="API version of the composite.")
-    kind: str = Field(description="Kind of the composite.")
-    name: ObjectName = Field(description="Name of the composite.")
-
-
-class WorkloadClusterSpec(ApiModel):
+class WorkloadClusterSpec(ClaimSpec[Parameters]):
     """The cluster asked for. The fields beside `parameters` are those of a Crossplane claim, so that a claim made for
     Crossplane is accepted as it stands. Where Crossplane runs, it acts on those about compositions; embedded, there is
     one composition, and they are kept without effect.
@@ -111,30 +84,13 @@ class WorkloadClusterSpec(ApiModel):
         description="A Secret to write the cluster's kubeconfig into, under the keys kubeconfig and value. "
         "<name>-kubeconfig in the claim's namespace is the one that Cluster API makes; it gets the second key.",
     )
-    composition_ref: NameReference | None = Field(default=None, description="Crossplane: the composition to use.")
-    composition_selector: Selector | None = Field(
-        default=None, description="Crossplane: selects the composition by labels."
-    )
-    composition_revision_ref: NameReference | None = Field(default=None, description="Crossplane: the revision to use.")
-    composition_revision_selector: Selector | None = Field(
-        default=None, description="Crossplane: selects the composition revision by labels."
-    )
-    composition_update_policy: Literal["Automatic", "Manual"] | None = Field(
-        default=None, description="Crossplane: whether a new composition revision is taken up without being asked for."
-    )
-    composite_delete_policy: Literal["Background", "Foreground"] | None = Field(
-        default=None, description="Crossplane: how the composite is deleted."
-    )
-    resource_ref: CompositeReference | None = Field(
-        default=None, description="Crossplane: the composite behind the claim."
-    )
 
 
 class UsedParameters(ApiModel):
     """Every parameter with the value in use, whether from the claim or from the environment."""
 
-    environment: Environment
-    infrastructure: Infrastructure
+    environment: EnvironmentName
+    infrastructure: InfrastructureName
     control_plane_replicas: int
     worker_replicas: int
     cpu_cores: int
@@ -143,42 +99,14 @@ class UsedParameters(ApiModel):
     kubernetes_version: Annotated[str, Field(max_length=32)]
 
 
-class ObjectReference(ApiModel):
-    name: str
-    namespace: str
-
-
 class ReplicaCounts(ApiModel):
     desired: int = Field(description="How many there are to be.")
     ready: int = Field(description="How many are ready.")
     summary: str = Field(description="ready/desired, for the printed table.")
 
 
-class InventoryEntry(ApiModel):
-    resource_name: str = Field(description="The name of the part within the composition; it never changes.")
-    api_version: str
-    kind: str
-    namespace: str
-    name: str
-
-
-class WorkloadClusterStatus(ApiModel):
-    conditions: Conditions | None = Field(
-        default=None,
-        description="Synced: the claim was applied. Ready: the cluster can be used. UpToDate: it is exactly as asked "
-        "for.",
-    )
-    state: str | None = Field(
-        default=None,
-        max_length=64,
-        description="How it is, in one word: Creating, Ready, Scaling, Updating, Degraded, Recovering, Paused, "
-        "Refused, Failing or Deleting.",
-    )
-    message: str | None = Field(default=None, description="In one line: what is going on.")
+class WorkloadClusterStatus(ClaimStatus):
     parameters: UsedParameters | None = Field(default=None, description="What was used for each parameter.")
-    composition_revision: str | None = Field(
-        default=None, description="The revision of the composition that the claim is pinned to."
-    )
     cluster_ref: ObjectReference | None = Field(default=None, description="The Cluster API Cluster behind the claim.")
     endpoint: str | None = Field(default=None, description="URL of the cluster's API, once it is known.")
     kubeconfig_secret: ObjectReference | None = Field(
@@ -186,17 +114,10 @@ class WorkloadClusterStatus(ApiModel):
     )
     control_plane: ReplicaCounts | None = Field(default=None, description="Control-plane nodes.")
     workers: ReplicaCounts | None = Field(default=None, description="Worker nodes.")
-    inventory: list[InventoryEntry] | None = Field(
-        default=None,
-        description="Every object that was made for this claim. Recorded before it is made, so that none is lost.",
-    )
-    observed_generation: int | None = Field(
-        default=None, description="The metadata.generation that this status is about."
-    )
 
 
-def kind(domain: str, infrastructures: Sequence[Infrastructure] = OFFERED_INFRASTRUCTURES) -> Kind:
-    """The kind in a domain; `infrastructures` are those that claims may name there."""
+def kind(domain: str, offered: Sequence[str] = infrastructures.OFFERED) -> Kind:
+    """The kind in a domain; `offered` are the infrastructures that claims may name there."""
     return Kind(
         resource=resources.workload_clusters(domain),
         singular="workloadcluster",
@@ -204,7 +125,7 @@ def kind(domain: str, infrastructures: Sequence[Infrastructure] = OFFERED_INFRAS
         spec=WorkloadClusterSpec,
         status=WorkloadClusterStatus,
         short_names=("wc",),
-        categories=("claim", "steelyard"),
+        categories=claims.CATEGORIES,
         columns=(
             Column("Environment", ".spec.parameters.environment", "The stage it serves."),
             Column("Version", ".status.parameters.kubernetesVersion", "Kubernetes version."),
@@ -223,7 +144,7 @@ def kind(domain: str, infrastructures: Sequence[Infrastructure] = OFFERED_INFRAS
         scale=Scale(".spec.parameters.workerReplicas", ".status.workers.ready"),
         name_schema={"maxLength": NAME_MAX, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
         rules={
-            "spec.parameters.infrastructure": (admission.offered_infrastructure(infrastructures),),
+            "spec.parameters.infrastructure": (admission.offered_infrastructure(offered),),
             "": (*admission.VERSION_STEPS, admission.CONNECTION_NAME),
         },
     )

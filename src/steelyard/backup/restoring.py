@@ -16,7 +16,7 @@ from __future__ import annotations
 import datetime
 import shutil
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -24,7 +24,6 @@ import orjson
 
 from steelyard import datadir, encryption
 from steelyard.api.clusterapi.resources import MACHINES
-from steelyard.api.resources import SIMULATED_CLUSTERS
 from steelyard.backup import archive, placing
 from steelyard.backup.archive import BadArchive, Manifest
 from steelyard.backup.placing import Finished
@@ -33,13 +32,14 @@ from steelyard.encryption import BadKeys
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import NODES
+from steelyard.kube.resources import Resource
 from steelyard.kube.server import keys
 from steelyard.kube.store import acknowledged
 from steelyard.kube.store.errors import CannotDecrypt, Corrupt
 from steelyard.kube.store.log import Log, Row
 from steelyard.kube.store.record import Record
 from steelyard.kube.store.sealing import Sealer
+from steelyard.providers.toolkit.provider import Provider, Stored, World
 
 HOOKS: Final = (
     "pre-drain.delete.hook.machine.cluster.x-k8s.io/restored",
@@ -68,7 +68,7 @@ class Restored:
     held: int
     """Machines that wait for somebody's consent before they can be deleted."""
     unknown: Sequence[str]
-    """Simulated machines that run and that the restored state does not know."""
+    """Machines that run and that the restored state does not know."""
     kept: Path | None
     """Where the data that was there before is now."""
     earlier: Finished | None = None
@@ -76,9 +76,16 @@ class Restored:
 
 
 def restore(
-    source: Path, data_dir: DataDir, *, force: bool, now: datetime.datetime, keys_file: Path | None = None
+    source: Path,
+    data_dir: DataDir,
+    *,
+    force: bool,
+    now: datetime.datetime,
+    keys_file: Path | None = None,
+    providers: Sequence[Provider] = (),
 ) -> Restored:
-    """`keys_file` has the encryption keys of a backup that was made without them.
+    """`keys_file` has the encryption keys of a backup that was made without them. `providers` are asked what runs that
+    the restored state does not know.
 
     Raises BadArchive, BadKeys, NoRoom, WouldReplace and AlreadyRunning; then nothing in the directory has changed.
     """
@@ -97,7 +104,7 @@ def restore(
         placing.clean_up(data_dir)
         staging = placing.staging(data_dir)
         try:
-            return _restore(source, data_dir, staging, now, keys_file, earlier)
+            return _restore(source, data_dir, staging, now, keys_file, earlier, providers)
         finally:
             placing.abandon(data_dir, staging)
     finally:
@@ -121,6 +128,7 @@ def _restore(
     now: datetime.datetime,
     keys_file: Path | None,
     earlier: Finished | None,
+    providers: Sequence[Provider],
 ) -> Restored:
     manifest = archive.unpack(source, staging)
     unpacked = staging / archive.DATABASE
@@ -130,7 +138,8 @@ def _restore(
     machines = keys.collection(_SPACE, MACHINES.group, MACHINES.plural)
     unpacked.unlink()
     revision = _write(unpacked, records, base, machines, sealer)
-    unknown = _unknown(data_dir.simulated_database, records, machines, sealer)
+    world = _world(data_dir, records, sealer)
+    unknown = [each for provider in providers for each in provider.unknown(world)]
     kept = placing.replace(data_dir, staging, _existing(data_dir), now).kept
     held = sum(1 for record in records if record.key.startswith(machines))
     return Restored(manifest, revision, len(records), held, unknown, kept, earlier)
@@ -210,34 +219,29 @@ def _renewed(obj: Object, revision: int, *, held: bool) -> Object:
     return {**obj, "metadata": metadata}
 
 
-def _unknown(world: Path, records: Iterable[Record], machines: str, sealer: Sealer) -> list[str]:
-    """Simulated machines of which the restored state has no Machine, as `cluster/node`."""
-    if not world.exists():
-        return []
-    known: set[str] = set()
-    clusters: dict[str, str] = {}
-    simulated = keys.collection(_SPACE, SIMULATED_CLUSTERS.group, SIMULATED_CLUSTERS.plural)
-    for record in records:
-        if record.key.startswith(machines):
-            known.add(str(objects.at(record.object, "spec", "providerID") or ""))
-        elif record.key.startswith(simulated):
-            clusters[objects.uid(record.object)] = objects.name(record.object)
-    try:
-        log = Log.open_untouched(world, sealer)
+def _world(data_dir: DataDir, records: Sequence[Record], sealer: Sealer) -> World:
+    def restored(resource: Resource) -> list[Object]:
+        prefix = keys.collection(_SPACE, resource.group, resource.plural)
+        return [record.object for record in records if record.key.startswith(prefix)]
+
+    def read(database: str) -> Iterator[Stored]:
+        path = data_dir.provider_database(database)
+        if not path.exists():
+            return
         try:
-            found = log.load().records
-        finally:
-            log.close()
-    except (Corrupt, CannotDecrypt, sqlite3.Error):
-        # It stays as it is; `up` says what is wrong with it.
-        return []
-    unknown: list[str] = []
-    for key, record in found.items():
-        space, group, plural, *_ = key.split("/")
-        is_node = (group, plural) == ("core", NODES.plural)
-        if is_node and str(objects.at(record.object, "spec", "providerID") or "") not in known:
-            unknown.append(f"{clusters.get(space, space)}/{objects.name(record.object)}")
-    return sorted(unknown)
+            log = Log.open_untouched(path, sealer)
+            try:
+                found = log.load().records
+            finally:
+                log.close()
+        except (Corrupt, CannotDecrypt, sqlite3.Error):
+            # It stays as it is; `up` says what is wrong with it.
+            return
+        for key, record in found.items():
+            space, group, plural, *_ = key.split("/")
+            yield Stored(space, group, plural, record.object)
+
+    return World(restored, read)
 
 
 def _existing(data_dir: DataDir) -> list[Path]:

@@ -205,7 +205,10 @@ def _restore(where: DataDir, file: Path, keys: Path | None, *, force: bool) -> N
         if given is not None and not given.is_file():
             raise CommandError(f"there is no file {given}", code=Exit.USAGE)
     try:
-        done = restoring.restore(file, where, force=force, now=datetime.datetime.now(datetime.UTC), keys_file=keys)
+        from steelyard import app  # here, as other commands do without it
+
+        now = datetime.datetime.now(datetime.UTC)
+        done = restoring.restore(file, where, force=force, now=now, keys_file=keys, providers=app.PROVIDERS)
     except AlreadyRunning as error:
         raise CommandError(f"{where.root}: {error}.\nEnd it first with: steelyard down") from None
     except (archive.BadArchive, restoring.BadKeys, restoring.NoRoom, restoring.WouldReplace) as error:

@@ -14,7 +14,7 @@ import yaml
 
 from steelyard.api import resources, state, troubles, versions
 from steelyard.api.clusterapi import resources as clusterapi
-from steelyard.api.workloadcluster import OFFERED_INFRASTRUCTURES
+from steelyard.api.infrastructures import OFFERED
 from steelyard.cli.findings import Finding
 from steelyard.cli.targets import CLAIM_KIND
 from steelyard.frozen import frozen
@@ -135,8 +135,8 @@ def _of_parameters(claim: Object, subject: str) -> Iterator[Finding]:
     if version and (problem := versions.problem(version)):
         yield Finding("FAIL", subject, f"kubernetesVersion: {problem}; change it in the claim")
     infrastructure = objects.at(claim, "spec", "parameters", "infrastructure")
-    if infrastructure and infrastructure not in OFFERED_INFRASTRUCTURES:
-        offers = ", ".join(OFFERED_INFRASTRUCTURES)
+    if infrastructure and infrastructure not in OFFERED:
+        offers = ", ".join(OFFERED)
         yield Finding(
             "FAIL", subject, f"infrastructure {infrastructure} is not offered by this version, which offers: {offers}"
         )

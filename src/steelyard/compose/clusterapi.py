@@ -1,92 +1,149 @@
-"""The Cluster API objects of a cluster, whatever its machines are made of: only the references differ.
+"""The Cluster API objects of a cluster, whatever its machines are made of, in the order in which they are applied.
 
-Each object holds the fields that the claim decides and no others; what the lifecycle fills in (endpoint, owner
-references, status) stays its own under server-side apply.
+Each comes after what it refers to, so that nothing has to be tried twice: the Cluster finds its infrastructure and its
+control plane, and the MachineDeployment finds the Cluster. Each holds the fields that the claim decides and no others;
+what the lifecycle fills in (endpoint, owner references, status) stays its own under server-side apply.
 """
 
 from __future__ import annotations
 
-from steelyard.api.clusterapi import resources
-from steelyard.api.workloadcluster import UsedParameters
+from typing import Final
+
+from steelyard.api.clusterapi import resources, wellknown
 from steelyard.compose import names
-from steelyard.frozen import frozen
+from steelyard.compose.composed import FIRST_STAGE, Desired
+from steelyard.compose.infrastructure import Infrastructure
+from steelyard.compose.shape import Pool, Shape, Sizes
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
-from steelyard.settings import Platform
+
+MAKES: Final = (
+    resources.CLUSTERS,
+    resources.KUBEADM_CONTROL_PLANES,
+    resources.KUBEADM_CONFIG_TEMPLATES,
+    resources.MACHINE_DEPLOYMENTS,
+)
+"""Besides an infrastructure's own kinds."""
+CLUSTER: Final = "cluster"
+CONTROL_PLANE: Final = "control-plane"
+INFRASTRUCTURE: Final = "infrastructure"
+_CLUSTER_STAGE: Final = FIRST_STAGE + 1
+"""The Cluster goes before its parts: deleting it drains and deletes machines in order; a template or a control plane
+that vanished under it would leave machines behind."""
 
 # Where containerd listens on every image that Cluster API's image-builder makes.
-_CRI_SOCKET = "unix:///var/run/containerd/containerd.sock"
+_CRI_SOCKET: Final = "unix:///var/run/containerd/containerd.sock"
 
 
-@frozen
-class Blueprint:
-    """What all parts of one cluster have in common."""
-
-    claim: Object
-    used: UsedParameters
-    platform: Platform
-
-    @property
-    def cluster(self) -> str:
-        return names.cluster(self.claim)
-
-    @property
-    def namespace(self) -> str:
-        return objects.namespace(self.claim)
-
-    def part(self, resource: Resource, resource_name: str, name: str, spec: Object | None = None) -> Object:
-        """An object of the cluster, labelled as the claim's and the cluster's."""
-        obj: Object = {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "metadata": {
-                "name": name,
-                "namespace": self.namespace,
-                "labels": {**names.claim_labels(self.claim), names.CLUSTER_NAME: self.cluster},
-                "annotations": {names.RESOURCE_NAME: resource_name},
-            },
-        }
-        if spec is not None:
-            obj["spec"] = spec
-        return obj
-
-
-def reference(resource: Resource, name: str) -> Object:
-    """Within the namespace, and without a version: Cluster API finds the served one by the contract."""
-    return {"apiGroup": resource.group, "kind": resource.kind, "name": name}
-
-
-def cluster(blueprint: Blueprint, *, infrastructure: Object) -> Object:
-    network = blueprint.platform.cluster_network
-    obj = blueprint.part(
-        resources.CLUSTERS,
-        "cluster",
-        blueprint.cluster,
-        {
-            "clusterNetwork": {"pods": {"cidrBlocks": [network.pods]}, "services": {"cidrBlocks": [network.services]}},
-            "controlPlaneRef": reference(resources.KUBEADM_CONTROL_PLANES, names.control_plane(blueprint.cluster)),
-            "infrastructureRef": infrastructure,
-        },
+def parts(shape: Shape, infrastructure: Infrastructure) -> dict[str, Desired]:
+    """By resource name."""
+    made: dict[str, Desired] = {
+        INFRASTRUCTURE: Desired(
+            infrastructure.cluster,
+            _part(shape, infrastructure.cluster, shape.name, infrastructure.cluster_spec(shape)),
+        )
+    }
+    plane = names.control_plane(shape.name)
+    made["control-plane-machines"] = _template(shape, infrastructure, plane, shape.control_plane.sizes)
+    made[CONTROL_PLANE] = Desired(
+        resources.KUBEADM_CONTROL_PLANES, _control_plane(shape, machines=_reference(made["control-plane-machines"]))
     )
-    obj["metadata"]["labels"][names.ENVIRONMENT] = blueprint.used.environment
-    # Only the Cluster is owned by the claim: if the claim is deleted in the foreground, or loses its finalizer, garbage
-    # collection deletes the Cluster first, and the Cluster takes its parts along in order.
-    if objects.uid(blueprint.claim):
-        obj["metadata"]["ownerReferences"] = [
-            objects.owner_reference(blueprint.claim, controller=True, block_owner_deletion=True)
-        ]
+    made[CLUSTER] = Desired(
+        resources.CLUSTERS,
+        _cluster(shape, infrastructure),
+        owned="guarded",
+        deletion_stage=_CLUSTER_STAGE,
+    )
+    for pool in shape.pools:
+        made |= _pool(shape, infrastructure, pool)
+    return made
+
+
+def workers(pool: Pool) -> str:
+    """The resource name of a pool's MachineDeployment."""
+    return _of_pool("workers", pool)
+
+
+def _of_pool(part: str, pool: Pool) -> str:
+    return f"{part}-{pool.name}" if pool.name else part
+
+
+def _pool(shape: Shape, infrastructure: Infrastructure, pool: Pool) -> dict[str, Desired]:
+    name = names.machine_deployment(shape.name, pool.name)
+    machines = _template(shape, infrastructure, name, pool.sizes)
+    bootstrap = _bootstrap(shape, name)
+    return {
+        _of_pool("worker-machines", pool): machines,
+        _of_pool("worker-bootstrap", pool): bootstrap,
+        workers(pool): Desired(
+            resources.MACHINE_DEPLOYMENTS,
+            _workers(shape, name, pool, machines=_reference(machines), bootstrap=_reference(bootstrap)),
+        ),
+    }
+
+
+def _part(shape: Shape, resource: Resource, name: str, spec: Object | None = None) -> Object:
+    """An object of the cluster."""
+    obj: Object = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {
+            "name": name,
+            "namespace": shape.namespace,
+            "labels": {wellknown.CLUSTER_NAME_LABEL: shape.name},
+        },
+    }
+    if spec is not None:
+        obj["spec"] = spec
     return obj
 
 
-def control_plane(blueprint: Blueprint, *, machines: Object) -> Object:
-    return blueprint.part(
-        resources.KUBEADM_CONTROL_PLANES,
-        "control-plane",
-        names.control_plane(blueprint.cluster),
+def _reference(part: Desired) -> Object:
+    """Within the namespace, and without a version: Cluster API finds the served one by the contract."""
+    return {"apiGroup": part.resource.group, "kind": part.resource.kind, "name": objects.name(part.object)}
+
+
+def _template(shape: Shape, infrastructure: Infrastructure, base: str, sizes: Sizes) -> Desired:
+    spec: Object = {"template": {"spec": infrastructure.machine_spec(shape, sizes)}}
+    obj = _part(shape, infrastructure.template, names.template(base, spec), spec)
+    return Desired(infrastructure.template, obj, in_use_while_rolling=True)
+
+
+def _cluster(shape: Shape, infrastructure: Infrastructure) -> Object:
+    obj = _part(
+        shape,
+        resources.CLUSTERS,
+        shape.name,
         {
-            "replicas": blueprint.used.control_plane_replicas,
-            "version": blueprint.used.kubernetes_version,
+            "clusterNetwork": {
+                "pods": {"cidrBlocks": [shape.network.pods]},
+                "services": {"cidrBlocks": [shape.network.services]},
+            },
+            "controlPlaneRef": {
+                "apiGroup": resources.KUBEADM_CONTROL_PLANES.group,
+                "kind": resources.KUBEADM_CONTROL_PLANES.kind,
+                "name": names.control_plane(shape.name),
+            },
+            "infrastructureRef": {
+                "apiGroup": infrastructure.cluster.group,
+                "kind": infrastructure.cluster.kind,
+                "name": shape.name,
+            },
+        },
+    )
+    obj["metadata"]["labels"][names.ENVIRONMENT] = shape.environment
+    return obj
+
+
+def _control_plane(shape: Shape, *, machines: Object) -> Object:
+    return _part(
+        shape,
+        resources.KUBEADM_CONTROL_PLANES,
+        names.control_plane(shape.name),
+        {
+            "replicas": shape.control_plane.replicas,
+            "version": shape.version,
             "machineTemplate": {"spec": {"infrastructureRef": machines}},
             "kubeadmConfigSpec": {
                 "initConfiguration": {"nodeRegistration": {"criSocket": _CRI_SOCKET}},
@@ -98,24 +155,23 @@ def control_plane(blueprint: Blueprint, *, machines: Object) -> Object:
     )
 
 
-def worker_bootstrap(blueprint: Blueprint) -> Object:
+def _bootstrap(shape: Shape, base: str) -> Desired:
     spec: Object = {
         "template": {"spec": {"joinConfiguration": {"nodeRegistration": {"criSocket": _CRI_SOCKET}}}},
     }
-    name = names.template(names.machine_deployment(blueprint.cluster), spec)
-    return blueprint.part(resources.KUBEADM_CONFIG_TEMPLATES, "worker-bootstrap", name, spec)
+    obj = _part(shape, resources.KUBEADM_CONFIG_TEMPLATES, names.template(base, spec), spec)
+    return Desired(resources.KUBEADM_CONFIG_TEMPLATES, obj, in_use_while_rolling=True)
 
 
-def workers(blueprint: Blueprint, *, machines: Object, bootstrap: Object) -> Object:
-    name = names.machine_deployment(blueprint.cluster)
-    own = {names.CLUSTER_NAME: blueprint.cluster, names.DEPLOYMENT_NAME: name}
-    return blueprint.part(
+def _workers(shape: Shape, name: str, pool: Pool, *, machines: Object, bootstrap: Object) -> Object:
+    own = {wellknown.CLUSTER_NAME_LABEL: shape.name, wellknown.MACHINE_DEPLOYMENT_LABEL: name}
+    return _part(
+        shape,
         resources.MACHINE_DEPLOYMENTS,
-        "workers",
         name,
         {
-            "clusterName": blueprint.cluster,
-            "replicas": blueprint.used.worker_replicas,
+            "clusterName": shape.name,
+            "replicas": pool.replicas,
             "selector": {"matchLabels": own},
             "rollout": {
                 "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
@@ -123,8 +179,8 @@ def workers(blueprint: Blueprint, *, machines: Object, bootstrap: Object) -> Obj
             "template": {
                 "metadata": {"labels": dict(own)},
                 "spec": {
-                    "clusterName": blueprint.cluster,
-                    "version": blueprint.used.kubernetes_version,
+                    "clusterName": shape.name,
+                    "version": shape.version,
                     "bootstrap": {"configRef": bootstrap},
                     "infrastructureRef": machines,
                 },

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Literal
+from typing import Final, Literal, TypeAlias
 
 from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
+
+Ownership: TypeAlias = Literal["no", "owned", "guarded"]
+"""`guarded`: the owner's deletion in the foreground waits for it."""
+FIRST_STAGE: Final = 0
+LAST_STAGE: Final = 9
 
 
 @frozen
@@ -26,6 +31,10 @@ class Desired:
     """Machines are made from it: an older one may go only after every machine is up to date."""
     is_shared: bool = False
     """Somebody else makes the object and takes it away; only the fields given here are the claim's."""
+    owned: Ownership = "no"
+    """Whether the claim is to be its owner, where an owner can be named."""
+    deletion_stage: int = LAST_STAGE
+    """When the claim is deleted, parts go stage by stage, the lowest first."""
 
 
 @frozen

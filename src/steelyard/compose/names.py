@@ -22,8 +22,6 @@ finds its cluster again."""
 ENVIRONMENT: Final = "steelyard.dev/environment"
 RESOURCE_NAME: Final = "steelyard.dev/resource-name"
 """Annotation: which part of the composition the object is."""
-CLUSTER_NAME: Final = "cluster.x-k8s.io/cluster-name"
-DEPLOYMENT_NAME: Final = "cluster.x-k8s.io/deployment-name"
 
 
 def cluster(claim: Object) -> str:
@@ -35,8 +33,8 @@ def control_plane(cluster_name: str) -> str:
     return f"{cluster_name}-control-plane"
 
 
-def machine_deployment(cluster_name: str) -> str:
-    return f"{cluster_name}-md-0"
+def machine_deployment(cluster_name: str, pool: str = "") -> str:
+    return f"{cluster_name}-{pool or 'md-0'}"
 
 
 def kubeconfig_secret(cluster_name: str) -> str:

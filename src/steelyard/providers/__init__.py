@@ -1,1 +1,1 @@
-"""What touches the world. Providers know neither each other nor the controllers; they meet at the objects."""
+"""What touches the world, one package each; they do not know each other, and no claim. All share `toolkit`."""

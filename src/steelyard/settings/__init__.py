@@ -6,11 +6,10 @@
 from steelyard.settings.model import (
     ClusterNetwork,
     Environment,
-    EnvironmentName,
-    Environments,
     Integration,
     Integrations,
     Platform,
+    Previews,
     Simulated,
 )
 from steelyard.settings.problems import SettingsError
@@ -21,11 +20,10 @@ __all__ = [
     "Chosen",
     "ClusterNetwork",
     "Environment",
-    "EnvironmentName",
-    "Environments",
     "Integration",
     "Integrations",
     "Platform",
+    "Previews",
     "Remembered",
     "SettingsError",
     "Simulated",

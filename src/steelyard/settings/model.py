@@ -7,16 +7,21 @@ is not a number, and `kubernetesVersion: 1.32` is a mistake, not a version.
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated, Any, Literal, cast, get_args
+import re
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 
-from steelyard.api import versions, workloadcluster
-from steelyard.api.workloadcluster import OFFERED_INFRASTRUCTURES, ControlPlaneReplicas, Infrastructure
+from steelyard.api import infrastructures, versions, workloadcluster
+from steelyard.api.claims import EnvironmentName
+from steelyard.api.infrastructures import InfrastructureName
+from steelyard.api.workloadcluster import ControlPlaneReplicas
+from steelyard.settings.problems import nearest
 
-EnvironmentName = workloadcluster.Environment
-ENVIRONMENT_NAMES: tuple[EnvironmentName, ...] = get_args(EnvironmentName)
+PREVIEW: Final = re.compile(r"pr-[1-9][0-9]{0,9}")
+OFFERED_INFRASTRUCTURES: Final = "infrastructures"
+"""In the context of a validation: what the platform at hand can make machines of."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
@@ -54,6 +59,17 @@ Domain = Annotated[str, Field(max_length=200, pattern=rf"^{_LABEL}(\.{_LABEL})+$
 class Environment(SettingsModel):
     """One stage of delivery. A claim that leaves a size out gets its environment's."""
 
+    purpose: Annotated[str, Field(max_length=200)] = Field(default="", description="In a few words: what it is for.")
+    enabled: bool = Field(
+        default=True, description="Whether new claims may name it. Those that do already are looked after as before."
+    )
+    like: EnvironmentName | None = Field(
+        default=None,
+        description="For one of your own: the built-in environment that has what it leaves out.",
+    )
+    aliases: tuple[EnvironmentName, ...] = Field(
+        default=(), strict=False, description="Other names that claims may use for it."
+    )
     control_plane_replicas: ControlPlaneReplicas = Field(
         description="Control-plane nodes of a cluster: 1, or 3 where the loss of one must not stop it."
     )
@@ -84,15 +100,19 @@ class Environment(SettingsModel):
 
 
 def _environment(
+    purpose: str,
     sizes: tuple[ControlPlaneReplicas, int, int, int, int],
     *,
     auto_deploy: Literal["auto", "manual", "daily"],
     app_replicas: int,
     database_prefix: str,
     maturity: Literal["alpha", "beta", "stable", "stable-clone"],
+    aliases: tuple[str, ...] = (),
 ) -> Environment:
     control_plane_replicas, worker_replicas, cpu_cores, memory_gi, disk_gb = sizes
     return Environment(
+        purpose=purpose,
+        aliases=aliases,
         control_plane_replicas=control_plane_replicas,
         worker_replicas=worker_replicas,
         cpu_cores=cpu_cores,
@@ -109,52 +129,98 @@ def _environment(
 
 
 # Control-plane nodes, workers, cores, GiB of memory and GiB of disk a node.
-MATRIX: dict[EnvironmentName, Environment] = {
+MATRIX: dict[str, Environment] = {
     "dev": _environment(
-        (1, 2, 8, 32, 100), auto_deploy="auto", app_replicas=2, database_prefix="dev_", maturity="alpha"
+        "Where every change lands first.",
+        (1, 2, 8, 32, 100),
+        auto_deploy="auto",
+        app_replicas=2,
+        database_prefix="dev_",
+        maturity="alpha",
     ),
     "staging": _environment(
-        (1, 3, 12, 48, 200), auto_deploy="auto", app_replicas=3, database_prefix="staging_", maturity="alpha"
+        "Where what works in dev is tried together.",
+        (1, 3, 12, 48, 200),
+        auto_deploy="auto",
+        app_replicas=3,
+        database_prefix="staging_",
+        maturity="alpha",
+        aliases=("test",),
     ),
     "uat": _environment(
-        (1, 3, 12, 48, 200), auto_deploy="manual", app_replicas=3, database_prefix="uat_", maturity="beta"
+        "Where those who asked for a change accept it.",
+        (1, 3, 12, 48, 200),
+        auto_deploy="manual",
+        app_replicas=3,
+        database_prefix="uat_",
+        maturity="beta",
     ),
     "preprod": _environment(
-        (3, 4, 24, 96, 300), auto_deploy="manual", app_replicas=4, database_prefix="preprod_", maturity="beta"
+        "Shaped like production, for the last rehearsal.",
+        (3, 4, 24, 96, 300),
+        auto_deploy="manual",
+        app_replicas=4,
+        database_prefix="preprod_",
+        maturity="beta",
     ),
     "production": _environment(
-        (3, 5, 32, 128, 500), auto_deploy="manual", app_replicas=5, database_prefix="prod_", maturity="stable"
+        "What customers use.",
+        (3, 5, 32, 128, 500),
+        auto_deploy="manual",
+        app_replicas=5,
+        database_prefix="prod_",
+        maturity="stable",
+        aliases=("prod",),
     ),
     "sandbox": _environment(
-        (1, 2, 16, 64, 200), auto_deploy="daily", app_replicas=2, database_prefix="sandbox_", maturity="stable-clone"
+        "A copy of production, renewed daily, to break at will.",
+        (1, 2, 16, 64, 200),
+        auto_deploy="daily",
+        app_replicas=2,
+        database_prefix="sandbox_",
+        maturity="stable-clone",
     ),
 }
+"""The environments that there are where the platform file says nothing else."""
 
 
-class Environments(SettingsModel):
-    """The stages of delivery. What the file leaves out of an environment keeps that environment's default."""
+class Previews(SettingsModel):
+    """Environments `pr-<number>`, one for each pull request. They need no entry of their own."""
 
-    dev: Environment = Field(default=MATRIX["dev"], description="Where every change lands first.")
-    staging: Environment = Field(default=MATRIX["staging"], description="Where what works in dev is tried together.")
-    uat: Environment = Field(default=MATRIX["uat"], description="Where those who asked for a change accept it.")
-    preprod: Environment = Field(
-        default=MATRIX["preprod"], description="Shaped like production, for the last rehearsal."
-    )
-    production: Environment = Field(default=MATRIX["production"], description="What customers use.")
-    sandbox: Environment = Field(
-        default=MATRIX["sandbox"], description="A copy of production, renewed daily, to break at will."
+    like: EnvironmentName | None = Field(
+        default="dev",
+        description="The environment whose sizes they have. Empty (~): there are none, and claims for them are "
+        "refused.",
     )
 
-    @field_validator("*", mode="before")
-    @classmethod
-    def _complete(cls, value: Any, info: ValidationInfo) -> Any:
-        if not isinstance(value, dict) or info.field_name is None:
-            return cast(Any, value)
-        default = MATRIX[cast(EnvironmentName, info.field_name)]
-        return {**default.model_dump(), **cast("dict[str, Any]", value)}
 
-    def named(self, name: EnvironmentName) -> Environment:
-        return cast(Environment, getattr(self, name))
+def _completed(given: Any) -> Any:
+    """The six environments, with what the file says of them and of its own ones."""
+    if not isinstance(given, dict):
+        return given
+    result: dict[str, Any] = dict(MATRIX)
+    for name, value in cast("dict[str, Any]", given).items():
+        result[name] = _complete(name, cast("dict[str, Any]", value)) if isinstance(value, dict) else value
+    return result
+
+
+def _complete(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    if name in MATRIX:
+        return {**MATRIX[name].model_dump(), **given}
+    like = given.get("like")
+    if like is None:
+        # A misspelt name must not become an environment.
+        meant = nearest(name, MATRIX)
+        hint = f"did you mean {meant}? " if meant else ""
+        raise ValueError(
+            f"{name} is none of the built-in ones: {hint}For one of your own say which it is like, as in "
+            f"{name}: {{like: {meant or next(iter(MATRIX))}}}; there are {', '.join(MATRIX)}"
+        )
+    if like not in MATRIX:
+        raise ValueError(f"{name}.like: {like} is none of the built-in environments: {', '.join(MATRIX)}")
+    # What must not be the same in two of them is not taken along.
+    prefix = f"{name.lower().replace('-', '_')}_"[-31:]
+    return {**MATRIX[str(like)].model_dump(), "purpose": "", "aliases": (), "databasePrefix": prefix, **given}
 
 
 class Integration(SettingsModel):
@@ -316,13 +382,18 @@ class Platform(SettingsModel):
         description="API groups of claims end in it (compute.<domain>), and so do the names of environments. Choose it "
         "once: another domain is another API.",
     )
-    infrastructure: Infrastructure = Field(
+    infrastructure: InfrastructureName = Field(
         default="simulated",
         description="What machines are made of where a claim does not say. This version offers "
-        f"{' and '.join(OFFERED_INFRASTRUCTURES)} machines, which exist as state only and need nothing; kvm (plain KVM "
+        f"{' and '.join(infrastructures.OFFERED)} machines, which exist as state only and need nothing; kvm (plain KVM "
         "hosts) and kubevirt come later.",
     )
-    environments: Environments = Field(default=Environments(), description="The stages of delivery.")
+    environments: dict[EnvironmentName, Environment] = Field(
+        default=MATRIX,
+        description="The stages of delivery. Six are built in: what the file leaves out of one keeps its default. "
+        "Others may be added under any name; each says with `like` which built-in one has what it leaves out.",
+    )
+    previews: Previews = Field(default=Previews(), description="Environments of pull requests.")
     cluster_network: ClusterNetwork = Field(
         default=ClusterNetwork(), description="Address ranges inside workload clusters."
     )
@@ -337,13 +408,71 @@ class Platform(SettingsModel):
 
     @field_validator("infrastructure", mode="after")
     @classmethod
-    def _offered(cls, value: Infrastructure) -> Infrastructure:
-        if value not in OFFERED_INFRASTRUCTURES:
-            offers = ", ".join(OFFERED_INFRASTRUCTURES)
-            raise ValueError(f"this version of Steelyard cannot make machines of {value}; it offers: {offers}")
+    def _offered(cls, value: str, info: ValidationInfo) -> str:
+        context = cast("dict[str, Any]", info.context or {})
+        offered = cast("tuple[str, ...]", context.get(OFFERED_INFRASTRUCTURES, infrastructures.OFFERED))
+        if value not in offered:
+            meant = nearest(value, offered)
+            hint = f"; did you mean {meant}?" if meant else f"; it offers: {', '.join(offered)}"
+            raise ValueError(f"this version of Steelyard cannot make machines of {value}{hint}")
         return value
 
-    def ingress_domain(self, name: EnvironmentName) -> str:
+    @field_validator("environments", mode="before")
+    @classmethod
+    def _environments(cls, value: Any) -> Any:
+        return _completed(value)
+
+    @field_validator("environments", mode="after")
+    @classmethod
+    def _apart(cls, value: dict[str, Environment]) -> dict[str, Environment]:
+        names: dict[str, str] = dict.fromkeys(value, "")
+        prefixes: dict[str, str] = {}
+        for name, environment in value.items():
+            for alias in environment.aliases:
+                if alias in names:
+                    raise ValueError(f"{name}.aliases: {alias} is the name of another one already")
+                names[alias] = name
+            other = prefixes.setdefault(environment.database_prefix, name)
+            if other != name:
+                raise ValueError(
+                    f"{name}.databasePrefix: {environment.database_prefix} is that of {other} already; their databases "
+                    "would meet"
+                )
+        return value
+
+    @field_validator("previews", mode="after")
+    @classmethod
+    def _known(cls, value: Previews, info: ValidationInfo) -> Previews:
+        environments = cast("dict[str, Environment]", info.data.get("environments", {}))
+        if value.like is not None and environments and value.like not in environments:
+            raise ValueError(f"like: there is no environment {value.like}; there are: {', '.join(environments)}")
+        return value
+
+    def environment(self, name: str) -> Environment | None:
+        """By its name, by an alias, or as that of a pull request."""
+        canonical = self.environment_name(name)
+        is_preview = canonical and canonical not in self.environments
+        return self.environments.get(str(self.previews.like) if is_preview else canonical)
+
+    def environment_name(self, name: str) -> str:
+        """What it is really called; empty where there is none of that name."""
+        if name in self.environments:
+            return name
+        if self.has_previews and PREVIEW.fullmatch(name):
+            return name
+        return next((each for each, environment in self.environments.items() if name in environment.aliases), "")
+
+    @property
+    def has_previews(self) -> bool:
+        return self.previews.like in self.environments
+
+    def environment_names(self) -> tuple[str, ...]:
+        """All that a new claim may use, without previews."""
+        enabled = {name: each for name, each in self.environments.items() if each.enabled}
+        return (*enabled, *(alias for each in enabled.values() for alias in each.aliases))
+
+    def ingress_domain(self, name: str) -> str:
         """`dev.steelyard.dev`; for production the platform's domain itself, unless the file says otherwise."""
-        own = self.environments.named(name).ingress_domain
+        environment = self.environment(name)
+        own = environment.ingress_domain if environment is not None else None
         return own or (self.domain if name == "production" else f"{name}.{self.domain}")

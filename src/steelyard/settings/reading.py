@@ -8,14 +8,15 @@ stand), values by the models, whose error locations are looked up in the same no
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast, get_args, get_origin
 
 import pydantic
 import yaml
 
-from steelyard.settings.model import Platform, SettingsModel
+from steelyard.api.infrastructures import OFFERED
+from steelyard.settings.model import OFFERED_INFRASTRUCTURES, Platform, SettingsModel
 from steelyard.settings.problems import Problem, SettingsError, unknown_key, wrong_value
 
 VARIABLE = "STEELYARD_PLATFORM"
@@ -43,17 +44,18 @@ def find(
     return beside if beside.is_file() else None
 
 
-def load(path: Path) -> Platform:
+def load(path: Path, *, infrastructures: Sequence[str] = OFFERED) -> Platform:
+    """`infrastructures` are what the platform that reads it can make machines of."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise SettingsError([Problem(str(path), 0, f"cannot be read: {error.strerror or error}")]) from error
     except UnicodeDecodeError as error:
         raise SettingsError([Problem(str(path), 0, f"is not UTF-8 text: {error.reason}")]) from error
-    return parse(text, str(path))
+    return parse(text, str(path), infrastructures=infrastructures)
 
 
-def parse(text: str, file: str = FILE_NAME) -> Platform:
+def parse(text: str, file: str = FILE_NAME, *, infrastructures: Sequence[str] = OFFERED) -> Platform:
     """The settings in a text; `file` is what the text is called in messages."""
     try:
         root = cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType]
@@ -67,7 +69,8 @@ def parse(text: str, file: str = FILE_NAME) -> Platform:
         raise SettingsError([Problem(file, 0, f"not valid YAML: {error}")]) from error
     platform: Platform | None = None
     try:
-        platform = Platform.model_validate(content, by_alias=True, by_name=False)
+        context = {OFFERED_INFRASTRUCTURES: tuple(infrastructures)}
+        platform = Platform.model_validate(content, by_alias=True, by_name=False, context=context)
     except pydantic.ValidationError as error:
         for detail in error.errors(include_url=False):
             document.report(detail)
@@ -95,7 +98,8 @@ class _Document:
 
     def report(self, detail: Any) -> None:
         """A value error of the models, at the line of the innermost key that the file has."""
-        path = tuple(str(step) for step in detail["loc"] if isinstance(step, str))
+        # pydantic calls the name of an entry [key].
+        path = tuple(str(step) for step in detail["loc"] if isinstance(step, str) and step != "[key]")
         line = next((self._lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self._lines), 1)
         self.problems.append(Problem(self.file, line, wrong_value(".".join(path), detail, _allowed(path))))
 
@@ -111,13 +115,30 @@ class _Document:
                 self._add(key_node, unknown_key(".".join(path), key, list(fields)))
                 continue
             self._lines[here] = key_node.start_mark.line + 1
-            section = _section(fields[key].annotation)
+            section, each = _section(fields[key].annotation), _sections(fields[key].annotation)
             if section is not None and isinstance(value_node, yaml.MappingNode):
                 result[key] = self._mapping(value_node, section, here)
                 continue
+            if each is not None and isinstance(value_node, yaml.MappingNode):
+                result[key] = self._named(value_node, each, here)
+                continue
             value = self._value(value_node)
             # A section whose keys are all commented out is an empty section.
-            result[key] = {} if section is not None and value is None else value
+            result[key] = {} if (section or each) is not None and value is None else value
+        return result
+
+    def _named(self, node: yaml.MappingNode, model: type[SettingsModel], path: tuple[str, ...]) -> dict[str, Any]:
+        """Sections of one kind under names that the file chooses."""
+        self._refuse_duplicates(node, path)
+        self._constructor.flatten_mapping(node)
+        result: dict[str, Any] = {}
+        for key_node, value_node in cast("list[tuple[yaml.Node, yaml.Node]]", node.value):
+            key = self._key(key_node)
+            here = (*path, key)
+            self._lines[here] = key_node.start_mark.line + 1
+            is_section = isinstance(value_node, yaml.MappingNode)
+            value = self._mapping(value_node, model, here) if is_section else self._value(value_node)
+            result[key] = {} if value is None else value
         return result
 
     def _refuse_duplicates(self, node: yaml.MappingNode, path: tuple[str, ...]) -> None:
@@ -145,15 +166,23 @@ def _section(annotation: Any) -> type[SettingsModel] | None:
     return cast("type[SettingsModel]", annotation) if is_section else None
 
 
+def _sections(annotation: Any) -> type[SettingsModel] | None:
+    """The model of each value of a field that maps names to sections."""
+    return _section(get_args(annotation)[1]) if get_origin(annotation) is dict else None
+
+
 def _allowed(path: tuple[str, ...]) -> tuple[Any, ...]:
     """The values of the enumeration at a path of the file."""
     model: type[SettingsModel] = Platform
-    for step in path:
+    steps = iter(path)
+    for step in steps:
         field = next((field for name, field in model.model_fields.items() if step in (field.alias, name)), None)
         if field is None:
             return ()
-        section = _section(field.annotation)
-        if section is None:
+        section, each = _section(field.annotation), _sections(field.annotation)
+        if each is not None:
+            next(steps, None)
+        elif section is None:
             return get_args(field.annotation)
-        model = section
+        model = cast("type[SettingsModel]", section or each)
     return ()

@@ -13,13 +13,14 @@ platform file itself: whoever has lost theirs can copy it.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
 import yaml
 
 from steelyard import durable
+from steelyard.api.infrastructures import OFFERED
 from steelyard.frozen import frozen
 from steelyard.settings import reading
 from steelyard.settings.model import Platform
@@ -48,7 +49,7 @@ class Remembered:
     problem: str = ""
 
 
-def recall(memory: Path) -> Remembered | None:
+def recall(memory: Path, *, infrastructures: Sequence[str] = OFFERED) -> Remembered | None:
     """None where nothing has been remembered yet."""
     try:
         text = memory.read_text(encoding="utf-8")
@@ -63,7 +64,7 @@ def recall(memory: Path) -> Remembered | None:
     except (StopIteration, ValueError, KeyError, TypeError):
         return Remembered(None, None, f"{memory} is damaged")
     try:
-        return Remembered(path, reading.parse(text, str(memory)))
+        return Remembered(path, reading.parse(text, str(memory), infrastructures=infrastructures))
     except SettingsError as error:
         return Remembered(path, None, str(error))
 
@@ -85,14 +86,15 @@ def choose(
     *,
     environ: Mapping[str, str] | None = None,
     directory: Path | None = None,
+    infrastructures: Sequence[str] = OFFERED,
 ) -> Chosen:
     """The file that is named or at hand, else that of the last start, else the defaults. Raises SettingsError."""
     path = reading.find(explicit, environ=environ, directory=directory)
-    remembered = recall(memory)
+    remembered = recall(memory, infrastructures=infrastructures)
     if path is not None:
         if path.absolute() == memory.absolute():
             raise SettingsError([Problem(str(path), 0, "is written by the platform; copy it, and name the copy")])
-        return Chosen(reading.load(path), path.absolute())
+        return Chosen(reading.load(path, infrastructures=infrastructures), path.absolute())
     if remembered is None or remembered.path is None:
         return Chosen(Platform(), None)
     if not remembered.path.is_file():
@@ -106,7 +108,7 @@ def choose(
                 )
             ]
         )
-    return Chosen(reading.load(remembered.path), remembered.path, from_memory=True)
+    return Chosen(reading.load(remembered.path, infrastructures=infrastructures), remembered.path, from_memory=True)
 
 
 def _text(chosen: Chosen) -> str:

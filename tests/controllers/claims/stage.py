@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from steelyard import app, settings
-from steelyard.api import registry, resources
-from steelyard.api.clusterapi import definitions
+from steelyard.api import crd, resources, workloadcluster
+from steelyard.api.clusterapi import definitions, wellknown
 from steelyard.api.clusterapi import resources as clusterapi_resources
-from steelyard.api.workloadcluster import OFFERED_INFRASTRUCTURES, Infrastructure
-from steelyard.compose import names
+from steelyard.api.infrastructures import OFFERED
+from steelyard.compose import names, offering
 from steelyard.controllers.claims import controller
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
@@ -59,7 +59,8 @@ class Stage:
     async def start(self) -> None:
         """Also after `crash`: a new manager with new caches, as a new process would have."""
         self.manager = Manager(self.client_of_controller)
-        self.manager.add(controller.controller(self.manager, self.platform))
+        for each in controller.controllers(self.manager, self.platform, offering.STANDARD):
+            self.manager.add(each)
         self._running = asyncio.create_task(self.manager.run())
         await self.manager.ready.wait()
 
@@ -185,7 +186,7 @@ class Stage:
             "metadata": {
                 "name": names.kubeconfig_secret(name),
                 "namespace": NAMESPACE,
-                "labels": {names.CLUSTER_NAME: name},
+                "labels": {wellknown.CLUSTER_NAME_LABEL: name},
                 "ownerReferences": [objects.owner_reference(plane, controller=True)],
             },
             "data": {"value": value},
@@ -206,7 +207,7 @@ class Stage:
 async def opened(
     folder: Path,
     platform_file: str = "",
-    infrastructures: tuple[Infrastructure, ...] = OFFERED_INFRASTRUCTURES,
+    infrastructures: tuple[str, ...] = OFFERED,
 ) -> AsyncGenerator[Stage]:
     """`infrastructures`: those that claims may name here, whether the composition can make them or not."""
     platform = settings.parse(platform_file)
@@ -216,7 +217,7 @@ async def opened(
         api = await Api.start(store)
         stack.push_async_callback(api.close)
         client = cast(Client, LocalClient(api))
-        for definition in (*registry.definitions(platform.domain, infrastructures), *definitions.crds()):
+        for definition in (*defined(platform.domain, infrastructures), *definitions.crds()):
             await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager="test")
         await app.guard_claims(api, client, platform)
         stage = Stage(store, api, client, platform)
@@ -224,3 +225,9 @@ async def opened(
         await stage.start()
         stack.push_async_callback(stage.crash)
         yield stage
+
+
+def defined(domain: str, infrastructures: tuple[str, ...]) -> list[Object]:
+    """The kinds of this version, as if the platform offered these infrastructures."""
+    _, *others = offering.STANDARD.definitions(domain)
+    return [crd.definition(workloadcluster.kind(domain, infrastructures)), *others]

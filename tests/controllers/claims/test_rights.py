@@ -10,14 +10,17 @@ import pytest
 
 from steelyard.api import authors, resources
 from steelyard.api.clusterapi import resources as clusterapi_resources
+from steelyard.api.clusterapi import wellknown
 from steelyard.compose import names
-from steelyard.compose.composed import Desired
+from steelyard.compose.composed import NOTHING, Composed, Desired
 from steelyard.controllers.claims import applying
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, SECRETS, Resource
 from steelyard.kube.server.call import AUTHENTICATED, User
+from steelyard.plan import changes
+from steelyard.plan.changes import Change
 from tests.controllers.claims import stage as stages
 from tests.controllers.claims.stage import CLAIMS, NAMESPACE, Stage
 
@@ -181,7 +184,7 @@ async def test_the_kubeconfig_of_a_foreign_cluster_is_not_copied(stage: Stage, m
         "metadata": {
             "name": "prod-kubeconfig",
             "namespace": NAMESPACE,
-            "labels": {names.CLUSTER_NAME: "prod"},
+            "labels": {wellknown.CLUSTER_NAME_LABEL: "prod"},
         },
         "data": {"value": "c2VjcmV0"},
     }
@@ -231,16 +234,22 @@ async def test_a_foreign_cluster_of_the_same_name_is_neither_adopted_nor_changed
     assert await stage.client.get(clusterapi_resources.CLUSTERS, "prod", NAMESPACE) == before
 
 
+def to_make(part: Desired) -> Change:
+    """What is decided about a part that was not observed."""
+    [change] = changes.decide(Composed(desired={"it": part}), NOTHING, (), {})
+    return change
+
+
 async def test_what_came_to_be_since_it_was_looked_for_is_not_overwritten(stage: Stage) -> None:
     """The cache knows nothing of it yet."""
     taken: Object = {"metadata": {"name": "c", "namespace": NAMESPACE}, "data": {"a": "b"}, "apiVersion": "v1"}
     before = await stage.client.create(CONFIG_MAPS, {**taken, "kind": "ConfigMap"})
     wanted = Desired(CONFIG_MAPS, {**taken, "kind": "ConfigMap", "data": {"a": "mine"}})
     with pytest.raises(errors.Conflict):
-        await applying.apply(stage.client, wanted, observed=None, foreign=None)
+        await applying.carry_out(stage.client, to_make(wanted))
     assert await stage.client.get(CONFIG_MAPS, "c", NAMESPACE) == before
     fresh = dataclasses.replace(wanted, object={**wanted.object, "metadata": {"name": "d", "namespace": NAMESPACE}})
-    assert await applying.apply(stage.client, fresh, observed=None, foreign=None)
+    assert await applying.carry_out(stage.client, to_make(fresh))
 
 
 async def test_a_forged_inventory_deletes_nothing_of_others(stage: Stage, mallory: Client) -> None:

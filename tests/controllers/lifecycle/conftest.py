@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.controllers.lifecycle import triggers
+from steelyard.kube.runtime import triggers
 from tests.controllers.lifecycle import world as worlds
 from tests.controllers.lifecycle.world import World
 

@@ -6,9 +6,10 @@ import datetime
 
 import pytest
 
-from steelyard.controllers.lifecycle import summary, verdicts
-from steelyard.controllers.lifecycle.verdicts import Verdict
+from steelyard.controllers.lifecycle import summary
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import verdicts
+from steelyard.kube.runtime.verdicts import Verdict
 
 NOW = datetime.datetime(2025, 1, 2, tzinfo=datetime.UTC)
 LATER = NOW + datetime.timedelta(hours=1)

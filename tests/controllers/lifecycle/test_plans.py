@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from steelyard.controllers.lifecycle import names
+from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle.kubeadmcontrolplane import comparison
 from steelyard.controllers.lifecycle.kubeadmcontrolplane import plan as control_plane
 from steelyard.controllers.lifecycle.kubeadmcontrolplane.plan import Member
@@ -177,7 +177,7 @@ def machine(name: str, *, annotations: Object | None = None, age: int = 0, **sta
         pytest.param([machine("b"), machine("a")], "Random", ("a",), id="any, but always the same"),
         pytest.param([machine("a"), machine("b", nodeRef=None)], "Oldest", ("b",), id="without a Node first"),
         pytest.param(
-            [machine("a", nodeRef=None), machine("b", annotations={names.DELETE_MACHINE_ANNOTATION: ""})],
+            [machine("a", nodeRef=None), machine("b", annotations={wellknown.DELETE_MACHINE_ANNOTATION: ""})],
             "Random",
             ("b",),
             id="marked before unhealthy",
@@ -219,7 +219,7 @@ def as_made() -> tuple[Object, Object, Object]:
     """A machine, its config and its infrastructure as that control plane makes them, filled in for the join."""
     annotation = comparison.cluster_configuration_annotation(CONTROL_PLANE["spec"]["kubeadmConfigSpec"])
     made: Object = {
-        "metadata": {"name": "m", "annotations": {names.CLUSTER_CONFIGURATION_ANNOTATION: annotation}},
+        "metadata": {"name": "m", "annotations": {wellknown.CLUSTER_CONFIGURATION_ANNOTATION: annotation}},
         "spec": {"version": "v1.34.4"},
     }
     config: Object = {
@@ -232,7 +232,7 @@ def as_made() -> tuple[Object, Object, Object]:
             },
         }
     }
-    annotations = {names.CLONED_FROM_NAME_ANNOTATION: "t", names.CLONED_FROM_KIND_ANNOTATION: "KindTemplate.g"}
+    annotations = {wellknown.CLONED_FROM_NAME_ANNOTATION: "t", wellknown.CLONED_FROM_KIND_ANNOTATION: "KindTemplate.g"}
     return made, config, {"kind": "Kind", "metadata": {"annotations": annotations}}
 
 

@@ -16,10 +16,10 @@ from typing import Any, cast
 
 import yaml
 
-from steelyard.api import registry
 from steelyard.api import resources as simulated
 from steelyard.api.clusterapi import definitions
 from steelyard.api.clusterapi import resources as capi
+from steelyard.compose import offering
 from steelyard.controllers import lifecycle
 from steelyard.kube import errors, objects, resources
 from steelyard.kube.client.interface import Client
@@ -94,7 +94,7 @@ async def opened(path: Path) -> AsyncGenerator[World]:
     store = await Store.open(path / "store.db", fsync=False)
     world = World(store, await Api.start(store))
     try:
-        for crd in [*registry.definitions("steelyard.dev"), *definitions.crds()]:
+        for crd in [*offering.STANDARD.definitions("steelyard.dev"), *definitions.crds()]:
             await world.client.create(resources.CUSTOM_RESOURCE_DEFINITIONS, crd)
         await world.client.create(resources.NAMESPACES, {"metadata": {"name": NAMESPACE}})
         yield world

@@ -19,7 +19,8 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import conditions
-from steelyard.providers.simulated import Delays, boot, tokens
+from steelyard.providers.simulated import boot, tokens
+from steelyard.providers.simulated.machines import Delays
 from tests.controllers import whole as stages
 from tests.controllers.whole import CLAIMS, NAMESPACE, Whole
 from tests.kube.runtime.memory import MemoryClient

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.api import registry
 from steelyard.api.clusterapi import definitions
 from steelyard.api.clusterapi.resources import CLUSTERS
 from steelyard.api.resources import SIMULATED_CLUSTERS
+from steelyard.compose import offering
 from steelyard.kube import objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
@@ -25,7 +25,8 @@ from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.hosting import Hosting
 from steelyard.kube.store.store import Store
-from steelyard.providers import simulated
+from steelyard.providers.simulated import clusters, unit
+from steelyard.providers.simulated.machines import Delays
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 async def client(store: Store) -> AsyncIterator[Client]:
     api = await Api.start(store)
     client = LocalClient(api)
-    for crd in [*registry.definitions("steelyard.dev"), *definitions.crds()]:
+    for crd in [*offering.STANDARD.definitions("steelyard.dev"), *definitions.crds()]:
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd)
     yield client
     await api.close()
@@ -49,9 +50,9 @@ async def client(store: Store) -> AsyncIterator[Client]:
 async def running(store: Store, client: Client) -> AsyncGenerator[Hosting]:
     """One life of the provider."""
     hosting = Hosting(store, host="127.0.0.1", clock=clocks.SYSTEM)
-    await simulated.recall(client, hosting)
+    await clusters.recall(client, hosting)
     manager = Manager(client)
-    for controller in simulated.controllers(manager, hosting, simulated.Delays()):
+    for controller in unit.controllers(manager, hosting, Delays()):
         manager.add(controller)
     task = asyncio.create_task(manager.run())
     try:
@@ -99,7 +100,7 @@ async def test_cluster_made_right_after_a_restart_takes_no_port_of_an_older_one(
         port = port_of(await verdict(client, "old"))
     hosting = Hosting(store, host="127.0.0.1", clock=clocks.SYSTEM)
     try:
-        await simulated.recall(client, hosting)
+        await clusters.recall(client, hosting)
         for _ in range(20):
             assert await hosting.reserve(str(uuid.uuid4())) != port
         # Whoever starts the server, be it its machine before its cluster: it is the port that clients know.

@@ -1,4 +1,5 @@
-"""The words in which a claim reports: Synced, whether it was applied, and Ready, whether the cluster can be used.
+"""The words in which a claim reports: Synced, whether it was applied, and Ready, whether what it asks for
+can be used.
 
 Types and reasons are Crossplane's where it has them, since tools and people wait for those.
 """
@@ -9,6 +10,7 @@ import datetime
 from collections.abc import Sequence
 
 from steelyard.api import state
+from steelyard.api.clusterapi import wellknown
 from steelyard.compose.composed import Condition, Refusal
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
@@ -18,7 +20,8 @@ SYNCED = "Synced"
 READY = "Ready"
 
 APPLIED = Condition(SYNCED, "True", "ReconcileSuccess")
-PAUSED_ANNOTATIONS = ("crossplane.io/paused", "cluster.x-k8s.io/paused")
+UP_TO_DATE = "UpToDate"
+PAUSED_ANNOTATIONS = ("crossplane.io/paused", wellknown.PAUSED_ANNOTATION)
 
 
 def paused(annotation: str) -> Condition:
@@ -44,7 +47,7 @@ def deleting(message: str) -> Condition:
 
 
 def is_loss(before: Object, now: Condition) -> bool:
-    """Whether a cluster that could be used no longer can, or cannot for another cause than before."""
+    """Whether what could be used no longer can be, or cannot for another cause than before."""
     is_other_cause = now.reason == state.DEGRADED and before.get("message") != now.message
     return is_other_cause or (before.get("status") == "True" and now.reason == state.RECOVERING)
 
@@ -82,7 +85,7 @@ def written(
 
 
 def summary(wanted: Sequence[Condition]) -> str:
-    """One line: what hinders the claim, else how far its cluster is."""
+    """One line: what hinders the claim, else how far it has come."""
     by_type = {condition.type: condition for condition in wanted}
     synced, ready = by_type.get(SYNCED), by_type.get(READY)
     if synced is not None and synced.status == "False":

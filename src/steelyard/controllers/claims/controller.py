@@ -1,22 +1,20 @@
-"""When a claim is looked at: when it changes, when one of its objects does, and when its cluster's machines do."""
+"""When a claim is looked at: when it changes, when one of its objects does, and when what its kind watches does."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from steelyard.api import resources, troubles
-from steelyard.api.clusterapi import resources as clusterapi_resources
-from steelyard.compose import names, workloadcluster
-from steelyard.compose.composed import Composed, Observed
+from steelyard.compose import names
+from steelyard.compose.claimkind import ClaimKind, Watched
+from steelyard.compose.offering import Offering
 from steelyard.controllers.claims import conditions
 from steelyard.controllers.claims.lookup import Lookup
 from steelyard.controllers.claims.reconcile import ClaimReconciler
 from steelyard.controllers.claims.rights import Rights
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import SECRETS, Resource
-from steelyard.kube.runtime import mapping
+from steelyard.kube.resources import Resource
 from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.keys import Key
@@ -26,61 +24,53 @@ from steelyard.settings import Platform
 WORKERS = 8
 
 
-def controller(manager: Manager, platform: Platform, *, workers: int = WORKERS) -> Controller:
-    """The controller of WorkloadCluster claims, for `manager.add`."""
-    resource = resources.workload_clusters(platform.domain)
+def controllers(
+    manager: Manager, platform: Platform, offering: Offering, *, workers: int = WORKERS
+) -> Sequence[Controller]:
+    """One for each kind of claim, for `manager.add`."""
+    return [_controller(manager, platform, kind, workers) for kind in offering.kinds]
+
+
+def _controller(manager: Manager, platform: Platform, kind: ClaimKind, workers: int) -> Controller:
+    resource = kind.resource(platform.domain)
     lookup = Lookup(manager.client, manager.informers)
-    lookup.index(clusterapi_resources.MACHINES)
+    for required, label in kind.indexed:
+        lookup.index(required, label)
     reconciler = ClaimReconciler(
         manager.client,
         resource,
-        functools.partial(_compose, platform=platform),
-        workloadcluster.RESOURCES,
+        kind,
+        platform,
         lookup=lookup,
         rights=Rights(manager.client, platform),
         recorder=Recorder(manager.client, "steelyard-claims", clock=manager.clock),
         clock=manager.clock,
     )
     return Controller(
-        "claims", resource, reconciler, watches(resource), workers=workers, failure_condition=conditions.SYNCED
+        resource.plural,
+        resource,
+        reconciler,
+        watches(kind, resource),
+        workers=workers,
+        failure_condition=conditions.SYNCED,
     )
 
 
-def watches(resource: Resource) -> list[Watch]:
-    to_claim = functools.partial(claim_of, kind=resource.kind)
-    return [
-        *(Watch(each, to_claim) for each in workloadcluster.RESOURCES if each != SECRETS),
-        Watch(SECRETS, functools.partial(claims_of_secret, kind=resource.kind)),
-        Watch(clusterapi_resources.MACHINES, mapping.to_label(names.CLUSTER_NAME), has_machine_news),
-    ]
+def watches(kind: ClaimKind, resource: Resource) -> list[Watch]:
+    own = functools.partial(claim_of, kind=resource.kind)
+    return [*(Watch(each, own) for each in kind.makes), *(_watch(each) for each in kind.watches)]
 
 
 def claim_of(obj: Object, *, kind: str) -> Iterable[Key]:
+    """The claim that an object was made for."""
     labels = objects.labels(obj)
     if labels.get(names.CLAIM_KIND) != kind:
         return []
     return [Key(labels.get(names.CLAIM_NAMESPACE, ""), labels.get(names.CLAIM_NAME, ""))]
 
 
-def claims_of_secret(secret: Object, *, kind: str) -> Iterable[Key]:
-    """A claim's own connection Secret, or the kubeconfig of its cluster, which is called as the claim."""
-    cluster = objects.labels(secret).get(names.CLUSTER_NAME)
-    if cluster and objects.name(secret) == names.kubeconfig_secret(cluster):
-        return [Key(objects.namespace(secret), cluster)]
-    return claim_of(secret, kind=kind)
+def _watch(watched: Watched) -> Watch:
+    def claims(obj: Object) -> Iterable[Key]:
+        return [Key(namespace, name) for namespace, name in watched.claims(obj)]
 
-
-def has_machine_news(old: Object | None, new: Object | None) -> bool:
-    """Only what a claim tells of a machine: that it came, went, became ready, or what is wrong with it."""
-    if old is None or new is None:
-        return True
-    return (
-        troubles.is_ready(old) != troubles.is_ready(new)
-        or troubles.of(old) != troubles.of(new)
-        or troubles.problem_of(old) != troubles.problem_of(new)
-        or objects.is_being_deleted(old) != objects.is_being_deleted(new)
-    )
-
-
-def _compose(claim: Object, observed: Observed, *, platform: Platform) -> Composed:
-    return workloadcluster.compose(claim, observed, platform)
+    return Watch(watched.resource, claims, watched.matters)

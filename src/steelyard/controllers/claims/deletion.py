@@ -1,25 +1,19 @@
-"""Taking a claim's objects away, in order: the connection Secret, then the Cluster, then whatever is left.
+"""Taking a claim's objects away, stage by stage as its inventory says.
 
-The Cluster goes before its parts because deleting it drains and deletes machines in order; a template or a control
-plane that vanished under it would leave machines behind. Every step looks at what is there, so it can be repeated at
-any time, and says what it waits for.
+Every step looks at what is there, so it can be repeated at any time, and says what it waits for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from steelyard.api.clusterapi import resources as clusterapi_resources
-from steelyard.compose import names
-from steelyard.compose.composed import Requirement
-from steelyard.compose.workloadcluster import CONNECTION
-from steelyard.controllers.claims import inventory
-from steelyard.controllers.claims.inventory import Entry
 from steelyard.controllers.claims.lookup import Lookup
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
+from steelyard.plan import inventory
+from steelyard.plan.inventory import Entry
 
 _SHOWN = 3
 
@@ -31,12 +25,15 @@ class Deletion:
         self._lookup = lookup
         self._resources = resources
 
-    async def advance(self, claim: Object, entries: Sequence[Entry]) -> str:
-        """Goes as far as possible now. Returns what is waited for, or an empty string when everything is gone."""
-        for stage in _stages(entries):
-            left = [entry for entry in stage if await self.remove(claim, entry)]
-            if left:
-                return await self._words(claim, left)
+    async def advance(self, claim: Object, entries: Sequence[Entry], *, left: str) -> str:
+        """Goes as far as possible now. Returns what is waited for, or an empty string when everything is gone.
+
+        `left` says what else is there, that the objects of the inventory take along.
+        """
+        for stage in inventory.stages(entries):
+            waiting = [entry for entry in stage if await self.remove(claim, entry)]
+            if waiting:
+                return _words(waiting) + (f"; {left}" if left else "")
         return ""
 
     async def remove(self, claim: Object, entry: Entry) -> bool:
@@ -59,26 +56,7 @@ class Deletion:
                 return False
         return await self._lookup.find(resource, entry.namespace, entry.name) is not None
 
-    async def _words(self, claim: Object, left: Sequence[Entry]) -> str:
-        named = ", ".join(map(str, left[:_SHOWN])) + (f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else "")
-        text = f"waiting for the deletion of {named}"
-        if not any(entry.kind == clusterapi_resources.CLUSTERS.kind for entry in left):
-            return text
-        machines = await self._lookup.require(
-            Requirement(
-                clusterapi_resources.MACHINES,
-                objects.namespace(claim),
-                label=(names.CLUSTER_NAME, names.cluster(claim)),
-            )
-        )
-        if not machines:
-            return text
-        more = f" and {len(machines) - _SHOWN} more" if len(machines) > _SHOWN else ""
-        return f"{text}; machines left: {', '.join(map(objects.name, machines[:_SHOWN]))}{more}"
 
-
-def _stages(entries: Sequence[Entry]) -> list[list[Entry]]:
-    connection = [entry for entry in entries if entry.resource_name == CONNECTION]
-    cluster = [entry for entry in entries if entry.kind == clusterapi_resources.CLUSTERS.kind]
-    rest = [entry for entry in entries if entry not in connection and entry not in cluster]
-    return [connection, cluster, rest]
+def _words(waiting: Sequence[Entry]) -> str:
+    more = f" and {len(waiting) - _SHOWN} more" if len(waiting) > _SHOWN else ""
+    return f"waiting for the deletion of {', '.join(map(str, waiting[:_SHOWN]))}{more}"

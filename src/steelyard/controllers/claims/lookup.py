@@ -7,38 +7,37 @@ that never comes to rest is refused after a few turns.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from steelyard.compose import names
 from steelyard.compose.composed import NOTHING, Composed, Desired, Observed, Refusal, Requirement
-from steelyard.controllers.claims import inventory
 from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.runtime.informers import Informers
+from steelyard.plan import inventory
 
 Compose: TypeAlias = Callable[[Object, Observed], Composed]
 
-_CLUSTER_INDEX = "claims-cluster"
 _TURNS = 5
 _SHOWN = 3
 
 
 class Lookup:
-    """Reads one object or the objects of one cluster; by index where there are informers."""
+    """Reads one object, or those with a label; by index where there are informers."""
 
     def __init__(self, client: Client, informers: Informers | None = None) -> None:
         self._client = client
         self._informers = informers
 
-    def index(self, resource: Resource) -> None:
-        """Prepares finding this resource by its cluster; to be called before the informers run."""
-        if self._informers is not None:
-            self._informers.of(resource).add_index(_CLUSTER_INDEX, _cluster_of)
+    def index(self, resource: Resource, label: str) -> None:
+        """Prepares finding this resource by the value of a label; to be called before the informers run."""
+        if self._informers is not None and not self._informers.of(resource).has_index(_index(label)):
+            self._informers.of(resource).add_index(_index(label), functools.partial(_labelled, label=label))
 
     async def find(self, resource: Resource, namespace: str, name: str) -> Object | None:
         try:
@@ -52,8 +51,8 @@ class Lookup:
             return () if found is None else (found,)
         label, value = requirement.label
         informer = self._informers.find(requirement.resource) if self._informers is not None else None
-        if informer is not None and label == names.CLUSTER_NAME and informer.has_index(_CLUSTER_INDEX):
-            return objects.by_name(informer.by_index(_CLUSTER_INDEX, f"{requirement.namespace}/{value}"))
+        if informer is not None and informer.has_index(_index(label)):
+            return objects.by_name(informer.by_index(_index(label), f"{requirement.namespace}/{value}"))
         page = await self._client.list(requirement.resource, requirement.namespace, label_selector=f"{label}={value}")
         return objects.by_name(page.items)
 
@@ -113,6 +112,10 @@ def _identity(part: Desired) -> tuple[Resource, str, str]:
     return part.resource, objects.namespace(part.object), objects.name(part.object)
 
 
-def _cluster_of(obj: Object) -> Iterable[str]:
-    name = objects.labels(obj).get(names.CLUSTER_NAME)
-    return (f"{objects.namespace(obj)}/{name}",) if name else ()
+def _index(label: str) -> str:
+    return f"claims-{label}"
+
+
+def _labelled(obj: Object, *, label: str) -> Iterable[str]:
+    value = objects.labels(obj).get(label)
+    return (f"{objects.namespace(obj)}/{value}",) if value else ()

@@ -1,5 +1,5 @@
-"""One claim from what it asks for to what there is: fetch, paused?, deletion, finalizer, rights, record, apply, prune,
-report.
+"""One claim from what it asks for to what there is: fetch, paused?, deletion, finalizer, compose, rights, decide,
+record, do, report.
 
 Safe to stop at any line: what is about to be made is recorded first, names are deterministic, and each step looks at
 what is there. A claim that is as it should be causes no write at all.
@@ -13,24 +13,29 @@ from collections.abc import Sequence
 from typing import Final
 
 from steelyard.api import state
-from steelyard.compose.composed import Composed, Condition
-from steelyard.compose.workloadcluster import CONNECTION
-from steelyard.controllers.claims import applying, conditions, inventory
+from steelyard.compose import identity
+from steelyard.compose.claimkind import ClaimKind
+from steelyard.compose.composed import Composed, Condition, Observed
+from steelyard.compose.connection import CONNECTION
+from steelyard.controllers.claims import applying, conditions
 from steelyard.controllers.claims import lookup as lookups
 from steelyard.controllers.claims.deletion import Deletion
-from steelyard.controllers.claims.inventory import Entry
-from steelyard.controllers.claims.lookup import Compose, Found, Lookup
+from steelyard.controllers.claims.lookup import Lookup
 from steelyard.controllers.claims.rights import Rights
+from steelyard.controllers.claims.telling import Teller
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
-from steelyard.kube.runtime import conditions as condition_lists
 from steelyard.kube.runtime import finalizers, patching
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.keys import Key
+from steelyard.plan import changes, inventory
+from steelyard.plan.changes import Change
+from steelyard.plan.inventory import Entry
+from steelyard.settings import Platform
 
 FINALIZER: Final = "steelyard.dev/claim"
 _LOOK_AGAIN_WHILE_DELETING = 15.0
@@ -38,14 +43,14 @@ _LOOK_AGAIN_WHILE_FORBIDDEN = 60.0
 
 
 class ClaimReconciler:
-    """For one kind of claim; `function` is its composition with the platform's settings filled in."""
+    """For one kind of claim."""
 
     def __init__(
         self,
         client: Client,
         resource: Resource,
-        function: Compose,
-        composed_resources: Sequence[Resource],
+        kind: ClaimKind,
+        platform: Platform,
         *,
         lookup: Lookup,
         rights: Rights,
@@ -54,12 +59,13 @@ class ClaimReconciler:
     ) -> None:
         self._client = client
         self._resource = resource
-        self._function = function
+        self._kind = kind
+        self._platform = platform
         self._lookup = lookup
         self._rights = rights
-        self._recorder = recorder
+        self._teller = Teller(recorder, kind.noun)
         self._clock = clock
-        kinds = {(each.api_version, each.kind): each for each in composed_resources}
+        kinds = {(each.api_version, each.kind): each for each in kind.makes}
         self._deletion = Deletion(client, lookup, kinds)
 
     async def reconcile(self, key: Key) -> Result:
@@ -75,8 +81,11 @@ class ClaimReconciler:
         claim = await finalizers.ensure(self._client, self._resource, claim, FINALIZER)
         return await self._bring_about(claim)
 
+    def _compose(self, claim: Object, observed: Observed) -> Composed:
+        return identity.of_claim(claim, self._kind.compose(claim, observed, self._platform))
+
     async def _bring_about(self, claim: Object) -> Result:
-        found = await lookups.compose(self._lookup, self._function, claim)
+        found = await lookups.compose(self._lookup, self._compose, claim)
         composed = found.composed
         if composed.refusal is not None:
             refusal = conditions.refused(composed.refusal)
@@ -84,15 +93,16 @@ class ClaimReconciler:
             return Result()
         forbidden = await self._rights.problem(claim) if CONNECTION in composed.desired else ""
         composed = _within_rights(composed, forbidden)
+        decided = changes.decide(composed, found.observed, inventory.recorded(claim), found.foreign)
         claim = await self._record(claim, composed)
-        applied, failures = await self._apply(found, composed)
+        applied, failures = await self._apply(decided)
         if applied:
             # What was just applied makes older counts stale: Ready must not be read from them.
-            anew = await lookups.compose(self._lookup, self._function, claim)
+            anew = await lookups.compose(self._lookup, self._compose, claim)
             composed = _within_rights(anew.composed, forbidden)
         entries = inventory.recorded(claim)
         if not applied and not failures:
-            entries = await self._prune(claim, composed, entries)
+            entries = await self._prune(claim, decided, entries)
         synced = conditions.forbidden(forbidden) if forbidden else conditions.APPLIED
         if failures:
             synced = conditions.failed(*failures[0])
@@ -104,50 +114,49 @@ class ClaimReconciler:
 
     async def _record(self, claim: Object, composed: Composed) -> Object:
         """Everything that may be made from here on stands in the inventory, or this raises."""
-        before = inventory.recorded(claim)
-        entries = inventory.union(before, inventory.wanted(composed))
-        if entries == before:
+        entries = inventory.union(inventory.recorded(claim), inventory.wanted(composed))
+        if inventory.written(entries) == objects.sequence(objects.at(claim, "status", "inventory")):
             return claim
         status: Object = {
             **composed.status,
             "conditions": conditions.written(claim, composed.conditions, now=self._clock.now()),
             # What is known of an older state of the claim stays until the new one has been applied.
             **objects.mapping(claim.get("status")),
-            "inventory": [entry.to_json() for entry in entries],
+            "inventory": inventory.written(entries),
         }
         return await patching.patch_status(self._client, self._resource, claim, status)
 
-    async def _apply(self, found: Found, composed: Composed) -> tuple[bool, list[tuple[str, errors.ApiError]]]:
+    async def _apply(self, decided: Sequence[Change]) -> tuple[bool, list[tuple[str, errors.ApiError]]]:
         """Whether anything was applied, and what failed. A failure does not keep the other parts from being applied."""
-        applied = False
+        done: list[Change] = []
         failures: list[tuple[str, errors.ApiError]] = []
-        for name, part in composed.desired.items():
+        for change in decided:
             try:
-                applied |= await applying.apply(
-                    self._client, part, observed=found.observed.resources.get(name), foreign=found.foreign.get(name)
-                )
+                if await applying.carry_out(self._client, change):
+                    done.append(change)
             except errors.Conflict:
                 raise
             except errors.ApiError as error:
-                failures.append((f"{part.resource.kind} {objects.qualified_name(part.object)}", error))
-        return applied, failures
+                failures.append((str(change.entry), error))
+        self._teller.applied(done)
+        return bool(done), failures
 
-    async def _prune(self, claim: Object, composed: Composed, entries: list[Entry]) -> list[Entry]:
+    async def _prune(self, claim: Object, decided: Sequence[Change], entries: list[Entry]) -> list[Entry]:
         """Deletes what is no longer composed; returns what is left: only what is seen to be gone is forgotten."""
-        gone = [
-            entry for entry in inventory.surplus(composed, entries) if not await self._deletion.remove(claim, entry)
-        ]
+        surplus = [change.entry for change in decided if change.action == "delete"]
+        gone = [entry for entry in surplus if not await self._deletion.remove(claim, entry)]
         return [entry for entry in entries if entry not in gone]
 
     async def _delete(self, claim: Object) -> Result:
         if not finalizers.has(claim, FINALIZER):
             return Result()
         entries = inventory.recorded(claim)
-        found = await lookups.compose(self._lookup, self._function, claim)
+        found = await lookups.compose(self._lookup, self._compose, claim)
         # A claim whose status was lost, as after a restore from Git, still finds what it would have made.
         entries = inventory.union(entries, inventory.wanted(found.composed))
         try:
-            waiting_for = await self._deletion.advance(claim, entries)
+            left = self._kind.left(found.observed.required)
+            waiting_for = await self._deletion.advance(claim, entries, left=left)
         except errors.Conflict:
             raise
         except errors.ApiError as error:
@@ -175,25 +184,13 @@ class ClaimReconciler:
         status: Object = dict(objects.mapping(claim.get("status"))) if kept else {}
         if composed is not None:
             status |= composed.status
-            status["inventory"] = [entry.to_json() for entry in entries]
+            status["inventory"] = inventory.written(entries)
         status["conditions"] = conditions.written(claim, wanted, now=self._clock.now(), others_stay=kept)
         status["message"] = conditions.summary(wanted)
         status["observedGeneration"] = objects.generation(claim)
         status["state"] = state.of({**claim, "status": status}).word
-        self._tell(claim, wanted)
+        self._teller.reported(claim, wanted, before=claim.get("status"), after=status)
         return await patching.patch_status(self._client, self._resource, claim, status)
-
-    def _tell(self, claim: Object, wanted: Sequence[Condition]) -> None:
-        """An event for each failure or loss that is new, and for a cluster that has become ready."""
-        for condition in wanted:
-            before = condition_lists.find(claim, condition.type) or {}
-            is_new = (before.get("status"), before.get("message")) != (condition.status, condition.message)
-            if condition.type == conditions.SYNCED and condition.status == "False" and is_new:
-                self._recorder.warning(claim, condition.reason, condition.message)
-            if condition.type == conditions.READY and conditions.is_loss(before, condition):
-                self._recorder.warning(claim, condition.reason, condition.message)
-            if condition.type == conditions.READY and condition.status == "True" and before.get("status") != "True":
-                self._recorder.normal(claim, "Ready", f"the cluster is ready: {condition.message}")
 
 
 def _within_rights(composed: Composed, forbidden: str) -> Composed:

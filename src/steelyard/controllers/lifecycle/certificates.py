@@ -17,6 +17,7 @@ import contextlib
 import datetime
 from collections.abc import Sequence
 
+from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle import names
 from steelyard.frozen import frozen
 from steelyard.kube import errors, objects, pki, resources
@@ -152,10 +153,10 @@ def as_secret(namespace: str, cluster_name: str, purpose: str, pair: KeyPair, ow
         "metadata": {
             "namespace": namespace,
             "name": names.secret_name(cluster_name, purpose),
-            "labels": {names.CLUSTER_NAME_LABEL: cluster_name},
+            "labels": {wellknown.CLUSTER_NAME_LABEL: cluster_name},
             "ownerReferences": [objects.owner_reference(owner, controller=True, block_owner_deletion=True)],
         },
-        "type": names.CLUSTER_SECRET_TYPE,
+        "type": wellknown.CLUSTER_SECRET_TYPE,
         "data": {
             _CERTIFICATE_KEY: base64.b64encode(pair.certificate).decode(),
             _PRIVATE_KEY_KEY: base64.b64encode(pair.key).decode(),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import names
+from steelyard.api.clusterapi import wellknown
 from steelyard.kube import errors, objects, resources
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -168,8 +168,8 @@ def clone(
             "annotations": {
                 **objects.mapping(metadata.get("annotations")),
                 **annotations,
-                names.CLONED_FROM_NAME_ANNOTATION: reference.name,
-                names.CLONED_FROM_KIND_ANNOTATION: reference.group_kind,
+                wellknown.CLONED_FROM_NAME_ANNOTATION: reference.name,
+                wellknown.CLONED_FROM_KIND_ANNOTATION: reference.group_kind,
             },
         },
     }

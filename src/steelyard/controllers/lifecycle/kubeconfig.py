@@ -20,6 +20,7 @@ from dataclasses import replace
 
 import yaml
 
+from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle import certificates, contract, names
 from steelyard.kube import errors, objects, pki, resources
 from steelyard.kube.client import kubeconfig as kubeconfigs
@@ -163,10 +164,10 @@ def _secret(namespace: str, cluster_name: str, text: str, owner: Object) -> Obje
         "metadata": {
             "namespace": namespace,
             "name": names.secret_name(cluster_name, PURPOSE),
-            "labels": {names.CLUSTER_NAME_LABEL: cluster_name},
+            "labels": {wellknown.CLUSTER_NAME_LABEL: cluster_name},
             "ownerReferences": [objects.owner_reference(owner, controller=True, block_owner_deletion=True)],
         },
-        "type": names.CLUSTER_SECRET_TYPE,
+        "type": wellknown.CLUSTER_SECRET_TYPE,
         "data": {DATA_KEY: _encoded(text)},
     }
 

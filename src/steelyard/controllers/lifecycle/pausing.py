@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from steelyard.controllers.lifecycle import names, verdicts
-from steelyard.controllers.lifecycle.drafts import Draft
-from steelyard.controllers.lifecycle.verdicts import Verdict
+from steelyard.api.clusterapi import wellknown
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import verdicts
 from steelyard.kube.runtime.clock import Clock
+from steelyard.kube.runtime.drafts import Draft
+from steelyard.kube.runtime.verdicts import Verdict
 
 NOT_PAUSED = verdicts.false("Paused", "NotPaused")
 
@@ -16,9 +17,9 @@ def verdict(obj: Object, cluster: Object | None) -> Verdict:
     reasons: list[str] = []
     if cluster is not None and objects.at(cluster, "spec", "paused"):
         reasons.append("Cluster spec.paused is set to true")
-    if names.PAUSED_ANNOTATION in objects.annotations(obj):
+    if wellknown.PAUSED_ANNOTATION in objects.annotations(obj):
         kind = obj.get("kind") or "object"
-        reasons.append(f"{kind} has the {names.PAUSED_ANNOTATION} annotation")
+        reasons.append(f"{kind} has the {wellknown.PAUSED_ANNOTATION} annotation")
     if not reasons:
         return NOT_PAUSED
     return verdicts.true("Paused", "Paused", ", ".join(reasons))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from steelyard.controllers.lifecycle import verdicts
-from steelyard.controllers.lifecycle.verdicts import Status, Verdict
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import verdicts
+from steelyard.kube.runtime.verdicts import Status, Verdict
 
 _ISSUE, _UNKNOWN, _INFO = 0, 1, 2
 _MESSAGES_SHOWN = 3

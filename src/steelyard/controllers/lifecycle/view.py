@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import names
+from steelyard.api.clusterapi import wellknown
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -39,7 +39,7 @@ class View:
 
     def cluster_of(self, obj: Object) -> Object | None:
         """By `spec.clusterName`, or by the label for kinds without that field."""
-        name = objects.at(obj, "spec", "clusterName") or objects.labels(obj).get(names.CLUSTER_NAME_LABEL)
+        name = objects.at(obj, "spec", "clusterName") or objects.labels(obj).get(wellknown.CLUSTER_NAME_LABEL)
         return self.cluster(objects.namespace(obj), str(name or ""))
 
     def control_plane_of(self, cluster: Object) -> Object | None:
@@ -97,7 +97,7 @@ class View:
 
 
 def to_cluster(obj: Object) -> Iterable[Key]:
-    name = objects.at(obj, "spec", "clusterName") or objects.labels(obj).get(names.CLUSTER_NAME_LABEL)
+    name = objects.at(obj, "spec", "clusterName") or objects.labels(obj).get(wellknown.CLUSTER_NAME_LABEL)
     return [Key(objects.namespace(obj), str(name))] if name else []
 
 
@@ -111,7 +111,7 @@ def to_objects_of_cluster(*listings: Callable[[Object], list[Object]]) -> Callab
 
 
 def is_control_plane_machine(machine: Object) -> bool:
-    return names.CONTROL_PLANE_LABEL in objects.labels(machine)
+    return wellknown.CONTROL_PLANE_LABEL in objects.labels(machine)
 
 
 def _of_cluster(informer: Informer, cluster: Object) -> list[Object]:

@@ -1,7 +1,7 @@
 """Many API servers in one process: each with a space of its own in a shared store, a port and an authority of its own.
 
-Simulated clusters live here. They share one database file and its one writer thread; a cluster costs a listener and
-what its few objects take, no thread and no timer. Serving certificates are renewed in place while the servers run.
+They share one database file and its one writer thread; each costs a listener and what its few objects take, no thread
+and no timer. Serving certificates are renewed in place while the servers run.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ _SERVER_NAMES = (
 )
 
 
+def advertised(host: str) -> str:
+    """The address under which a server is reached that listens on this one."""
+    return "127.0.0.1" if host in _WILDCARDS else host
+
+
 class PortTaken(Exception):
     """The port cannot be had: it is another's, or none that is given out. The message says what to do."""
 
@@ -67,7 +72,7 @@ class Hosting:
         many bytes the objects of each may have together; 0 is no limit. `commons` is what all servers of the process
         share, so that none takes more than its part.
         """
-        self.advertised_host = "127.0.0.1" if host in _WILDCARDS else host
+        self.advertised_host = advertised(host)
         self._store = store
         self._host = host
         self._clock = clock

@@ -15,13 +15,13 @@ from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object, Uid
 from steelyard.kube.resources import Resource
-from steelyard.kube.runtime import conditions, finalizers, patching
+from steelyard.kube.runtime import finalizers, patching
 from steelyard.kube.runtime.cached import CachedClient
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.server.hosting import Hosting, PortTaken
-from steelyard.providers.simulated import contract
+from steelyard.providers.toolkit import clusterapi, reporting
 
 FINALIZER = "simulatedcluster.infrastructure.cluster.x-k8s.io"
 _PORT_RETRY_SECONDS = 5.0
@@ -34,10 +34,10 @@ async def recall(client: Client, hosting: Hosting) -> None:
     counts over what its infrastructure says: clients know the address from there, and it is never changed.
     """
     clusters = await _all(client, CLUSTERS)
-    endpoints: dict[str, int] = {objects.uid(each): contract.endpoint_port(each) for each in clusters}
+    endpoints: dict[str, int] = {objects.uid(each): clusterapi.endpoint_port(each) for each in clusters}
     for infrastructure in sorted(await _all(client, SIMULATED_CLUSTERS), key=_age):
         owners = [str(each.get("uid")) for each in objects.owner_references(infrastructure)]
-        port = next((endpoints[uid] for uid in owners if endpoints.get(uid)), contract.endpoint_port(infrastructure))
+        port = next((endpoints[uid] for uid in owners if endpoints.get(uid)), clusterapi.endpoint_port(infrastructure))
         if port:
             hosting.promise(objects.uid(infrastructure), port)
 
@@ -70,11 +70,11 @@ class SimulatedClusterReconciler:
             return Result()
         if objects.is_being_deleted(infrastructure):
             return await self._delete(infrastructure)
-        cluster = await contract.owner_cluster(self._client, infrastructure)
-        if cluster is None or contract.is_paused(cluster, infrastructure):
+        cluster = await clusterapi.owner_cluster(self._client, infrastructure)
+        if cluster is None or clusterapi.is_paused(cluster, infrastructure):
             return Result()
         try:
-            port = await self._hosting.reserve(objects.uid(infrastructure), contract.endpoint_port(infrastructure))
+            port = await self._hosting.reserve(objects.uid(infrastructure), clusterapi.endpoint_port(infrastructure))
         except PortTaken as error:
             await self._report(infrastructure, provisioned=False, reason="PortTaken", message=str(error))
             return Result(requeue_after=_PORT_RETRY_SECONDS)
@@ -107,19 +107,16 @@ class SimulatedClusterReconciler:
         return await patching.patch(self._client, SIMULATED_CLUSTERS, infrastructure, wanted)
 
     async def _report(self, infrastructure: Object, *, provisioned: bool, reason: str, message: str) -> None:
-        status = dict(objects.mapping(infrastructure.get("status")))
-        was_provisioned = bool(objects.at(infrastructure, "status", "initialization", "provisioned"))
-        status["initialization"] = {"provisioned": was_provisioned or provisioned}
-        status["conditions"] = conditions.set_(
+        await reporting.report(
+            self._client,
+            SIMULATED_CLUSTERS,
             infrastructure,
-            "Ready",
-            provisioned,
-            reason,
-            message,
-            now=self._clock.now(),
-            observed_generation=objects.generation(infrastructure),
+            provisioned=provisioned,
+            ready=provisioned,
+            reason=reason,
+            message=message,
+            clock=self._clock,
         )
-        await patching.patch_status(self._client, SIMULATED_CLUSTERS, infrastructure, status)
 
     async def _delete(self, infrastructure: Object) -> Result:
         """Everything inside the cluster goes before the object that remembers it does."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import base64
 import zlib
 
-from steelyard.api.resources import SIMULATED_MACHINES
+from steelyard.api.clusterapi import wellknown
+from steelyard.api.resources import SIMULATED_CLUSTERS, SIMULATED_MACHINES
 from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.local import LocalClient
@@ -27,7 +28,8 @@ from steelyard.kube.server import http
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.hosting import Hosting, PortTaken
-from steelyard.providers.simulated import boot, contract, nodes, tokens
+from steelyard.providers.simulated import boot, nodes, tokens
+from steelyard.providers.toolkit import clusterapi, reporting
 
 FINALIZER = "simulatedmachine.infrastructure.cluster.x-k8s.io"
 _RETRY_SECONDS = 2.0
@@ -80,12 +82,12 @@ class SimulatedMachineReconciler:
 
     async def _place(self, infrastructure: Object) -> _Place | None:
         """None while the machine's owner or its cluster's endpoint is missing, or reconciling is paused."""
-        machine = await contract.owner_machine(self._client, infrastructure)
-        cluster = await contract.cluster_of(self._client, infrastructure)
-        if machine is None or cluster is None or contract.is_paused(cluster, infrastructure):
+        machine = await clusterapi.owner_machine(self._client, infrastructure)
+        cluster = await clusterapi.cluster_of(self._client, infrastructure)
+        if machine is None or cluster is None or clusterapi.is_paused(cluster, infrastructure):
             return None
-        simulated_cluster = await contract.infrastructure_of(self._client, cluster)
-        if simulated_cluster is None or not contract.endpoint_port(simulated_cluster):
+        simulated_cluster = await clusterapi.infrastructure_of(self._client, cluster, SIMULATED_CLUSTERS)
+        if simulated_cluster is None or not clusterapi.endpoint_port(simulated_cluster):
             return None
         secret = str(objects.at(machine, "spec", "bootstrap", "dataSecretName") or "")
         networks = objects.sequence(objects.at(cluster, "spec", "clusterNetwork", "services", "cidrBlocks"))
@@ -127,7 +129,7 @@ class SimulatedMachineReconciler:
     async def _bring_up(self, infrastructure: Object, place: _Place) -> None:
         """The API where this is a control-plane machine, then the Node. Done before, it finds both in place."""
         is_joined = conditions.is_true(infrastructure, "Ready")
-        if is_joined and (not contract.is_control_plane(infrastructure) or self._hosting.running(place.cluster_id)):
+        if is_joined and (not clusterapi.is_control_plane(infrastructure) or self._hosting.running(place.cluster_id)):
             return
         node = boot.read(await self._bootstrap_data(place), default_node_name=objects.name(infrastructure))
         if isinstance(node, boot.Init):
@@ -170,7 +172,7 @@ class SimulatedMachineReconciler:
             name,
             _address(infrastructure),
             version=place.version,
-            control_plane=contract.is_control_plane(infrastructure),
+            control_plane=clusterapi.is_control_plane(infrastructure),
             now=self._clock.now(),
         )
         try:
@@ -197,44 +199,43 @@ class SimulatedMachineReconciler:
     async def _report(
         self, infrastructure: Object, phase: str, reason: str, *, started: str, message: str = ""
     ) -> Object:
-        name = objects.name(infrastructure)
-        status = dict(objects.mapping(infrastructure.get("status")))
-        status["phase"] = phase
-        status["bootStartedAt"] = started
+        more: Object = {"phase": phase, "bootStartedAt": started}
         if phase == "Running":
-            status["initialization"] = {"provisioned": True}
-            status["addresses"] = [
-                {"type": "Hostname", "address": name},
+            more["addresses"] = [
+                {"type": "Hostname", "address": objects.name(infrastructure)},
                 {"type": "InternalIP", "address": _address(infrastructure)},
             ]
-        status["conditions"] = conditions.set_(
+        return await reporting.report(
+            self._client,
+            SIMULATED_MACHINES,
             infrastructure,
-            "Ready",
-            reason == "Running",
-            reason,
-            message,
-            now=self._clock.now(),
-            observed_generation=objects.generation(infrastructure),
+            provisioned=phase == "Running",
+            ready=reason == "Running",
+            reason=reason,
+            message=message,
+            more=more,
+            clock=self._clock,
         )
-        return await patching.patch_status(self._client, SIMULATED_MACHINES, infrastructure, status)
 
     async def _delete(self, infrastructure: Object) -> Result:
         asked = clocks.parse_rfc3339(str(objects.metadata(infrastructure)["deletionTimestamp"]))
         remaining = self._delays.delete - (self._clock.now() - asked).total_seconds()
         if remaining > 0:
             return Result(requeue_after=remaining)
-        if contract.is_control_plane(infrastructure):
+        if clusterapi.is_control_plane(infrastructure):
             await self._stop_api_unless_others_run(infrastructure)
         await finalizers.remove(self._client, SIMULATED_MACHINES, infrastructure, FINALIZER)
         return Result()
 
     async def _stop_api_unless_others_run(self, infrastructure: Object) -> None:
-        cluster = await contract.cluster_of(self._client, infrastructure)
-        simulated_cluster = await contract.infrastructure_of(self._client, cluster) if cluster else None
+        cluster = await clusterapi.cluster_of(self._client, infrastructure)
+        simulated_cluster = (
+            await clusterapi.infrastructure_of(self._client, cluster, SIMULATED_CLUSTERS) if cluster else None
+        )
         if simulated_cluster is None:
             return
-        name = objects.labels(infrastructure)[contract.CLUSTER_NAME_LABEL]
-        selector = f"{contract.CLUSTER_NAME_LABEL}={name},{contract.CONTROL_PLANE_LABEL}"
+        name = objects.labels(infrastructure)[wellknown.CLUSTER_NAME_LABEL]
+        selector = f"{wellknown.CLUSTER_NAME_LABEL}={name},{wellknown.CONTROL_PLANE_LABEL}"
         machines = await self._client.list(
             SIMULATED_MACHINES, objects.namespace(infrastructure), label_selector=selector
         )

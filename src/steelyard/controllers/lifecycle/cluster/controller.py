@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import kubeconfig, triggers
+from steelyard.controllers.lifecycle import kubeconfig
 from steelyard.controllers.lifecycle.cluster.reconcile import ClusterReconciler
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine, to_cluster
 from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import triggers
 from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.keys import Key
 

@@ -10,19 +10,21 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import contract, drafts, names, pausing
+from steelyard.api.clusterapi import wellknown
+from steelyard.controllers.lifecycle import contract, pausing
 from steelyard.controllers.lifecycle.cluster import status
 from steelyard.controllers.lifecycle.cluster.status import Observed
 from steelyard.controllers.lifecycle.contract import Externals, Reference
-from steelyard.controllers.lifecycle.drafts import Draft
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine
 from steelyard.controllers.lifecycle.workload import Connection, Workloads
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
+from steelyard.kube.runtime import drafts
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
+from steelyard.kube.runtime.drafts import Draft
 from steelyard.kube.runtime.keys import Key
 
 _REFERENCE_RETRY = 30.0
@@ -47,8 +49,8 @@ class ClusterReconciler:
         if await pausing.hold(draft, cluster, self._clock):
             return Result()
         is_going = objects.is_being_deleted(cluster)
-        if not is_going and names.CLUSTER_FINALIZER not in objects.finalizers(cluster):
-            draft.add_finalizer(names.CLUSTER_FINALIZER)
+        if not is_going and wellknown.CLUSTER_FINALIZER not in objects.finalizers(cluster):
+            draft.add_finalizer(wellknown.CLUSTER_FINALIZER)
             await draft.save_object()
         connection = await self._current_connection(key)
         observed = Observed(
@@ -63,7 +65,7 @@ class ClusterReconciler:
         if is_going:
             await self._workloads.drop(key)
             if await self._delete(draft, observed):
-                await draft.finish(names.CLUSTER_FINALIZER)
+                await draft.finish(wellknown.CLUSTER_FINALIZER)
                 return Result()
         else:
             self._take_over_infrastructure(draft, observed.infrastructure)
@@ -94,7 +96,7 @@ class ClusterReconciler:
             return None
         if found is None or objects.is_being_deleted(found) or objects.is_being_deleted(draft.object):
             return found
-        labels = {names.CLUSTER_NAME_LABEL: objects.name(draft.object)}
+        labels = {wellknown.CLUSTER_NAME_LABEL: objects.name(draft.object)}
         return await drafts.ensure_owner(self._client, resource, found, draft.object, controller=True, labels=labels)
 
     def _enqueue(self, keys: Iterable[Key]) -> None:

@@ -6,13 +6,14 @@ import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from steelyard.controllers.lifecycle import contract, pausing, summary, verdicts
+from steelyard.controllers.lifecycle import contract, pausing, summary
 from steelyard.controllers.lifecycle.machineset import status as machines_status
 from steelyard.controllers.lifecycle.summary import Reasons
-from steelyard.controllers.lifecycle.verdicts import Verdict
 from steelyard.controllers.lifecycle.view import is_control_plane_machine
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import verdicts
+from steelyard.kube.runtime.verdicts import Verdict
 
 _COUNTERS = ("replicas", "readyReplicas", "availableReplicas", "upToDateReplicas")
 _ROLLING_OUT = Reasons("RollingOut", "RollingOutUnknown", "NotRollingOut")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import triggers
+from steelyard.controllers.lifecycle import progress
 from steelyard.controllers.lifecycle.kubeadmconfig.reconcile import KubeadmConfigReconciler
 from steelyard.controllers.lifecycle.view import View
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
-from steelyard.kube.runtime import mapping
+from steelyard.kube.runtime import mapping, triggers
 from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.keys import Key
 
@@ -30,7 +30,7 @@ def controller(reconciler: KubeadmConfigReconciler, view: View, *, workers: int)
                 triggers.changed(("status", "nodeRef"), ("spec", "bootstrap"), triggers.DELETION),
             ),
             Watch(resources.SECRETS, mapping.to_owner(capi.KUBEADM_CONFIGS), lambda _, new: new is None),
-            Watch(capi.CLUSTERS, configs_of_cluster, triggers.CLUSTER_PROGRESS),
+            Watch(capi.CLUSTERS, configs_of_cluster, progress.CLUSTER_PROGRESS),
         ],
         workers=workers,
     )

@@ -7,6 +7,7 @@ import contextlib
 import orjson
 
 from steelyard.api.clusterapi import resources as capi
+from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle import names
 from steelyard.kube import errors, objects, resources
 from steelyard.kube.client.interface import Client
@@ -66,7 +67,7 @@ def _config_map(cluster: Object, machine: Object) -> Object:
         "metadata": {
             "name": names.init_lock_name(name),
             "namespace": objects.namespace(cluster),
-            "labels": {names.CLUSTER_NAME_LABEL: name},
+            "labels": {wellknown.CLUSTER_NAME_LABEL: name},
             "ownerReferences": [objects.owner_reference(cluster)],
         },
         "data": {_INFORMATION: orjson.dumps({"machineName": objects.name(machine)}).decode()},

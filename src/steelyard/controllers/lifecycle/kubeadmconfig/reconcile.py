@@ -13,19 +13,21 @@ from typing import cast
 import yaml
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import certificates, contract, names, pausing, verdicts
+from steelyard.api.clusterapi import wellknown
+from steelyard.controllers.lifecycle import certificates, contract, pausing
 from steelyard.controllers.lifecycle.certificates import File
-from steelyard.controllers.lifecycle.drafts import Draft
 from steelyard.controllers.lifecycle.kubeadmconfig import cloudinit, kubeadm, lock, status, tokens
-from steelyard.controllers.lifecycle.verdicts import Verdict
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine
 from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube import errors, objects, pki, resources
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import verdicts
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
+from steelyard.kube.runtime.drafts import Draft
 from steelyard.kube.runtime.keys import Key
+from steelyard.kube.runtime.verdicts import Verdict
 
 _LOCK_RETRY = 30.0
 _CONNECTION_RETRY = 5.0
@@ -240,10 +242,10 @@ class KubeadmConfigReconciler:
             "metadata": {
                 "name": objects.name(config),
                 "namespace": objects.namespace(config),
-                "labels": {names.CLUSTER_NAME_LABEL: objects.name(cluster)},
+                "labels": {wellknown.CLUSTER_NAME_LABEL: objects.name(cluster)},
                 "ownerReferences": [objects.owner_reference(config, controller=True)],
             },
-            "type": names.CLUSTER_SECRET_TYPE,
+            "type": wellknown.CLUSTER_SECRET_TYPE,
             "data": {
                 "value": base64.b64encode(data.encode()).decode(),
                 "format": base64.b64encode(b"cloud-config").decode(),
@@ -271,6 +273,6 @@ def _with_uninitialized_taint(join: Object) -> Object:
     """Workers start tainted; the taint goes once the Node has the machine's labels."""
     registration = objects.mapping(join.get("nodeRegistration"))
     taints = objects.sequence(registration.get("taints"))
-    if any(objects.mapping(taint).get("key") == names.UNINITIALIZED_TAINT["key"] for taint in taints):
+    if any(objects.mapping(taint).get("key") == wellknown.UNINITIALIZED_TAINT["key"] for taint in taints):
         return join
-    return {**join, "nodeRegistration": {**registration, "taints": [*taints, dict(names.UNINITIALIZED_TAINT)]}}
+    return {**join, "nodeRegistration": {**registration, "taints": [*taints, dict(wellknown.UNINITIALIZED_TAINT)]}}

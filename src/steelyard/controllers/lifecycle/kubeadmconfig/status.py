@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from steelyard.controllers.lifecycle import summary, verdicts
-from steelyard.controllers.lifecycle.verdicts import Verdict
+from steelyard.controllers.lifecycle import summary
+from steelyard.kube.runtime import verdicts
+from steelyard.kube.runtime.verdicts import Verdict
 
 READY = "Ready"
 DATA_SECRET = "DataSecretAvailable"  # noqa: S105 (the name of a condition)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from steelyard.api.clusterapi import resources as capi
+from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle import names
 from steelyard.controllers.lifecycle.contract import Reference
-from steelyard.controllers.lifecycle.drafts import Draft
 from steelyard.controllers.lifecycle.kubeadmcontrolplane import comparison
 from steelyard.controllers.lifecycle.machine import components
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime.drafts import Draft
 
 
 def template_of(control_plane: Object) -> Reference | None:
@@ -41,11 +42,11 @@ def machine(control_plane: Object, cluster: Object, suffix: str, failure_domain:
             "labels": labels_of(control_plane, cluster),
             "annotations": {
                 **annotations_of(control_plane),
-                names.CLUSTER_CONFIGURATION_ANNOTATION: comparison.cluster_configuration_annotation(config_spec),
-                names.CONTROL_PLANE_HOOK_ANNOTATION: "",
+                wellknown.CLUSTER_CONFIGURATION_ANNOTATION: comparison.cluster_configuration_annotation(config_spec),
+                wellknown.CONTROL_PLANE_HOOK_ANNOTATION: "",
             },
             "ownerReferences": [objects.owner_reference(control_plane, controller=True, block_owner_deletion=True)],
-            "finalizers": [names.MACHINE_FINALIZER],
+            "finalizers": [wellknown.MACHINE_FINALIZER],
         },
         "spec": spec,
     }
@@ -74,9 +75,9 @@ def config(control_plane: Object, cluster: Object, name: str, *, initializes: bo
 def labels_of(control_plane: Object, cluster: Object) -> dict[str, str]:
     return {
         **objects.mapping(objects.at(control_plane, "spec", "machineTemplate", "metadata", "labels")),
-        names.CLUSTER_NAME_LABEL: objects.name(cluster),
-        names.CONTROL_PLANE_LABEL: "",
-        names.CONTROL_PLANE_NAME_LABEL: names.label_value(objects.name(control_plane)),
+        wellknown.CLUSTER_NAME_LABEL: objects.name(cluster),
+        wellknown.CONTROL_PLANE_LABEL: "",
+        wellknown.CONTROL_PLANE_NAME_LABEL: names.label_value(objects.name(control_plane)),
     }
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import orjson
 
-from steelyard.controllers.lifecycle import names
+from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle.contract import Reference
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -61,7 +61,7 @@ def _is_due(spec: Object, machine: Object, now: datetime.datetime) -> bool:
 
 
 def _cluster_configuration_matches(config_spec: Object, machine: Object) -> bool:
-    text = objects.annotations(machine).get(names.CLUSTER_CONFIGURATION_ANNOTATION)
+    text = objects.annotations(machine).get(wellknown.CLUSTER_CONFIGURATION_ANNOTATION)
     if not text:
         return True
     made_with = objects.mapping(orjson.loads(text))
@@ -104,8 +104,8 @@ def _comparable_joins(have: Object, wanted: Object) -> tuple[Object, Object]:
 
 def _was_cloned_from(infrastructure: Object, template: Reference) -> bool:
     annotations = objects.annotations(infrastructure)
-    name = annotations.get(names.CLONED_FROM_NAME_ANNOTATION)
-    kind = annotations.get(names.CLONED_FROM_KIND_ANNOTATION)
+    name = annotations.get(wellknown.CLONED_FROM_NAME_ANNOTATION)
+    kind = annotations.get(wellknown.CLONED_FROM_KIND_ANNOTATION)
     return name is None or kind is None or (name, kind) == (template.name, template.group_kind)
 
 

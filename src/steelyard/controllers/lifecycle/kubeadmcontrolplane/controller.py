@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import certificates, kubeconfig, triggers
+from steelyard.controllers.lifecycle import certificates, kubeconfig, progress
 from steelyard.controllers.lifecycle.kubeadmcontrolplane.reconcile import ControlPlaneReconciler
 from steelyard.controllers.lifecycle.view import View
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
-from steelyard.kube.runtime import mapping
+from steelyard.kube.runtime import mapping, triggers
 from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.keys import Key
 
@@ -57,7 +57,7 @@ def controller(reconciler: ControlPlaneReconciler, view: View, *, workers: int) 
             ),
             Watch(capi.MACHINES, held_up_by, lambda _, new: new is None),
             Watch(resources.SECRETS, of_secret, triggers.changed(("data",), triggers.OWNERS)),
-            Watch(capi.CLUSTERS, of_cluster, triggers.CLUSTER_PROGRESS),
+            Watch(capi.CLUSTERS, of_cluster, progress.CLUSTER_PROGRESS),
         ],
         workers=workers,
     )

@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Sequence
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import certificates, contract, drafts, kubeconfig, machines, names, pausing
+from steelyard.api.clusterapi import wellknown
+from steelyard.controllers.lifecycle import certificates, contract, kubeconfig, machines, names, pausing
 from steelyard.controllers.lifecycle.contract import Externals, Reference
-from steelyard.controllers.lifecycle.drafts import Draft
 from steelyard.controllers.lifecycle.kubeadmcontrolplane import blueprint, comparison, etcd, plan, status
 from steelyard.controllers.lifecycle.kubeadmcontrolplane.plan import Member
 from steelyard.controllers.lifecycle.kubeadmcontrolplane.status import Progress
@@ -17,9 +17,10 @@ from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
-from steelyard.kube.runtime import conditions
+from steelyard.kube.runtime import conditions, drafts
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
+from steelyard.kube.runtime.drafts import Draft
 from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.keys import Key
 
@@ -65,8 +66,8 @@ class ControlPlaneReconciler:
             if await self._delete(draft, cluster, progress):
                 return Result()
         else:
-            draft.add_finalizer(names.CONTROL_PLANE_FINALIZER)
-            draft.set_label(names.CLUSTER_NAME_LABEL, objects.name(cluster))
+            draft.add_finalizer(wellknown.CONTROL_PLANE_FINALIZER)
+            draft.set_label(wellknown.CLUSTER_NAME_LABEL, objects.name(cluster))
             await draft.save_object()
             retry_after = await self._advance(draft.object, cluster, progress)
         status.update(draft.object, self._view.machines_of(draft.object), progress, self._clock.now())
@@ -167,7 +168,7 @@ class ControlPlaneReconciler:
             has_node=bool(objects.at(machine, "status", "nodeRef", "name")),
             problems=status.problems_of(machine) if not objects.is_being_deleted(machine) else (),
             is_outdated=bool(outdated),
-            is_marked=names.DELETE_MACHINE_ANNOTATION in objects.annotations(machine),
+            is_marked=wellknown.DELETE_MACHINE_ANNOTATION in objects.annotations(machine),
             failure_domain=str(objects.at(machine, "spec", "failureDomain") or ""),
         )
 
@@ -214,7 +215,7 @@ class ControlPlaneReconciler:
         """A machine that waits for us before it goes: its etcd member leaves, then it may."""
         for machine in current:
             waits = conditions.reason_of(machine, "Deleting") == "WaitingForPreTerminateHook"
-            if not waits or names.CONTROL_PLANE_HOOK_ANNOTATION not in objects.annotations(machine):
+            if not waits or wellknown.CONTROL_PLANE_HOOK_ANNOTATION not in objects.annotations(machine):
                 continue
             is_last = len(current) == 1
             if not is_last and blueprint.manages_etcd(control_plane):
@@ -225,8 +226,8 @@ class ControlPlaneReconciler:
             return
 
     async def _remove_hook(self, machine: Object) -> None:
-        if names.CONTROL_PLANE_HOOK_ANNOTATION in objects.annotations(machine):
-            patch = {"metadata": {"annotations": {names.CONTROL_PLANE_HOOK_ANNOTATION: None}}}
+        if wellknown.CONTROL_PLANE_HOOK_ANNOTATION in objects.annotations(machine):
+            patch = {"metadata": {"annotations": {wellknown.CONTROL_PLANE_HOOK_ANNOTATION: None}}}
             with contextlib.suppress(errors.NotFound):
                 await self._client.patch(capi.MACHINES, objects.name(machine), patch, objects.namespace(machine))
 
@@ -238,7 +239,7 @@ class ControlPlaneReconciler:
         """
         own = self._view.machines_of(draft.object)
         if not own:
-            await draft.finish(names.CONTROL_PLANE_FINALIZER)
+            await draft.finish(wellknown.CONTROL_PLANE_FINALIZER)
             return True
         machines_around = self._view.machines_of_cluster(cluster) if cluster is not None else []
         workers = [each for each in machines_around if not is_control_plane_machine(each)]

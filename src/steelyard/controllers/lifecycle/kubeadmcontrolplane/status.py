@@ -7,13 +7,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from steelyard.controllers.lifecycle import names, pausing, verdicts
+from steelyard.api.clusterapi import wellknown
+from steelyard.controllers.lifecycle import pausing
 from steelyard.controllers.lifecycle.kubeadmcontrolplane.plan import Step
 from steelyard.controllers.lifecycle.machine import components
 from steelyard.controllers.lifecycle.machineset import status as machines_status
-from steelyard.controllers.lifecycle.verdicts import Verdict
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import verdicts
+from steelyard.kube.runtime.verdicts import Verdict
 
 _ETCD = ("EtcdPodHealthy", components.ETCD_MEMBER)
 _NUMBERS = re.compile(r"\d+")
@@ -37,8 +39,8 @@ class Progress:
 
 def update(control_plane: Object, machines: Sequence[Object], progress: Progress, now: datetime.datetime) -> None:
     status = control_plane.setdefault("status", {})
-    cluster_name = objects.labels(control_plane).get(names.CLUSTER_NAME_LABEL, "")
-    status["selector"] = f"{names.CLUSTER_NAME_LABEL}={cluster_name},{names.CONTROL_PLANE_LABEL}"
+    cluster_name = objects.labels(control_plane).get(wellknown.CLUSTER_NAME_LABEL, "")
+    status["selector"] = f"{wellknown.CLUSTER_NAME_LABEL}={cluster_name},{wellknown.CONTROL_PLANE_LABEL}"
     versions = [str(objects.at(each, "spec", "version")) for each in machines if objects.at(each, "spec", "version")]
     if versions:
         status["version"] = min(versions, key=_version_key)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from steelyard.controllers.lifecycle import verdicts
-from steelyard.controllers.lifecycle.verdicts import Verdict
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import verdicts
+from steelyard.kube.runtime.verdicts import Verdict
 
 _COMPONENTS = {
     "APIServerPodHealthy": "kube-apiserver",

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import triggers
+from steelyard.controllers.lifecycle import progress
 from steelyard.controllers.lifecycle.machine.reconcile import MachineReconciler
 from steelyard.controllers.lifecycle.view import View, to_objects_of_cluster
 from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import triggers
 from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.keys import Key
 
@@ -35,7 +36,7 @@ def controller(reconciler: MachineReconciler, view: View, workloads: Workloads, 
         capi.MACHINES,
         reconciler,
         [
-            Watch(capi.CLUSTERS, to_objects_of_cluster(view.machines_of_cluster), triggers.CLUSTER_HOLDS),
+            Watch(capi.CLUSTERS, to_objects_of_cluster(view.machines_of_cluster), progress.CLUSTER_HOLDS),
             Watch(
                 capi.MACHINE_DEPLOYMENTS,
                 machines_of_deployment,

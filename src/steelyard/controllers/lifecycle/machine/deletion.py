@@ -10,9 +10,8 @@ from __future__ import annotations
 import contextlib
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import names
+from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle.contract import Externals, Reference, UnknownKind
-from steelyard.controllers.lifecycle.drafts import Draft
 from steelyard.controllers.lifecycle.machine.drain import drain
 from steelyard.controllers.lifecycle.machine.status import Observed
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine
@@ -23,6 +22,7 @@ from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime.clock import Clock
+from steelyard.kube.runtime.drafts import Draft
 from steelyard.kube.runtime.keys import Key
 
 _DRAIN_RETRY = 20.0
@@ -48,7 +48,7 @@ class Deletion:
         cluster = observed.cluster
         touches_node = cluster is not None and self._may_touch_node(machine, cluster)
         if touches_node:
-            hooks = _hooks(machine, names.PRE_DRAIN_HOOK_PREFIX)
+            hooks = _hooks(machine, wellknown.PRE_DRAIN_HOOK_PREFIX)
             if hooks:
                 return _wait(
                     observed,
@@ -59,7 +59,9 @@ class Deletion:
             if outcome is not None:
                 return outcome
         hooks = [
-            hook for hook in _hooks(machine, names.PRE_TERMINATE_HOOK_PREFIX) if self._can_be_taken_off(hook, machine)
+            hook
+            for hook in _hooks(machine, wellknown.PRE_TERMINATE_HOOK_PREFIX)
+            if self._can_be_taken_off(hook, machine)
         ]
         if hooks:
             return _wait(
@@ -93,13 +95,13 @@ class Deletion:
 
     def _can_be_taken_off(self, hook: str, machine: Object) -> bool:
         """The control plane's own hook is waited for only while there is a control plane to take it off."""
-        if hook != names.CONTROL_PLANE_HOOK_ANNOTATION:
+        if hook != wellknown.CONTROL_PLANE_HOOK_ANNOTATION:
             return True
         return self._view.owner_of(machine, capi.KUBEADM_CONTROL_PLANES) is not None
 
     async def _drain(self, draft: Draft, observed: Observed, connection: Connection | None) -> Outcome | None:
         machine = draft.object
-        if names.EXCLUDE_DRAIN_ANNOTATION in objects.annotations(machine) or self._hook_has_been_removed(machine):
+        if wellknown.EXCLUDE_DRAIN_ANNOTATION in objects.annotations(machine) or self._hook_has_been_removed(machine):
             return None
         deletion = draft.status.setdefault("deletion", {})
         started = str(deletion.setdefault("nodeDrainStartTime", clocks.rfc3339(self._clock.now())))
@@ -128,7 +130,7 @@ class Deletion:
         """The control plane takes its hook off after the drain: from then on the API on this machine may be gone."""
         owner = objects.controller_of(machine)
         is_managed = owner is not None and owner.get("kind") == "KubeadmControlPlane"
-        return is_managed and names.CONTROL_PLANE_HOOK_ANNOTATION not in objects.annotations(machine)
+        return is_managed and wellknown.CONTROL_PLANE_HOOK_ANNOTATION not in objects.annotations(machine)
 
     async def _is_gone(self, machine: Object, reference: Reference) -> bool:
         namespace = objects.namespace(machine)

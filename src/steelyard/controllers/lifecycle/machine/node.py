@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from steelyard.controllers.lifecycle import names, verdicts
-from steelyard.controllers.lifecycle.verdicts import Verdict
+from steelyard.api.clusterapi import wellknown
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import verdicts
+from steelyard.kube.runtime.verdicts import Verdict
 
 NODE_READY = "NodeReady"
 NODE_HEALTHY = "NodeHealthy"
 _BOOKKEEPING = (
-    names.CLUSTER_NAME_ANNOTATION,
-    names.CLUSTER_NAMESPACE_ANNOTATION,
-    names.MACHINE_ANNOTATION,
-    names.OWNER_KIND_ANNOTATION,
-    names.OWNER_NAME_ANNOTATION,
+    wellknown.CLUSTER_NAME_ANNOTATION,
+    wellknown.CLUSTER_NAMESPACE_ANNOTATION,
+    wellknown.MACHINE_ANNOTATION,
+    wellknown.OWNER_KIND_ANNOTATION,
+    wellknown.OWNER_NAME_ANNOTATION,
 )
 _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
@@ -29,13 +30,13 @@ def patch_for(node: Object, machine: Object, *, outdated: bool, interruptible: b
     """The merge patch that brings the Node in line with its Machine; empty where it is already."""
     wanted_labels = managed_labels(machine)
     if interruptible:
-        wanted_labels[names.INTERRUPTIBLE_LABEL] = ""
+        wanted_labels[wellknown.INTERRUPTIBLE_LABEL] = ""
     wanted_annotations = managed_annotations(machine)
     have = objects.annotations(node)
-    labels = _changes(objects.labels(node), wanted_labels, _remembered(have, names.LABELS_FROM_MACHINE_ANNOTATION))
-    before = [*_remembered(have, names.ANNOTATIONS_FROM_MACHINE_ANNOTATION), *_BOOKKEEPING]
-    wanted_annotations[names.LABELS_FROM_MACHINE_ANNOTATION] = ",".join(sorted(wanted_labels))
-    wanted_annotations[names.ANNOTATIONS_FROM_MACHINE_ANNOTATION] = ",".join(
+    labels = _changes(objects.labels(node), wanted_labels, _remembered(have, wellknown.LABELS_FROM_MACHINE_ANNOTATION))
+    before = [*_remembered(have, wellknown.ANNOTATIONS_FROM_MACHINE_ANNOTATION), *_BOOKKEEPING]
+    wanted_annotations[wellknown.LABELS_FROM_MACHINE_ANNOTATION] = ",".join(sorted(wanted_labels))
+    wanted_annotations[wellknown.ANNOTATIONS_FROM_MACHINE_ANNOTATION] = ",".join(
         sorted(name for name in managed_annotations(machine) if name not in _BOOKKEEPING)
     )
     annotations = _changes(have, wanted_annotations, before)
@@ -55,24 +56,27 @@ def managed_labels(machine: Object) -> dict[str, str]:
     return {
         name: value
         for name, value in objects.labels(machine).items()
-        if (domain := name.split("/")[0]) == names.NODE_ROLE_DOMAIN
-        or _is_within(domain, names.NODE_RESTRICTION_DOMAIN)
-        or _is_within(domain, names.MANAGED_NODE_DOMAIN)
+        if (domain := name.split("/")[0]) == wellknown.NODE_ROLE_DOMAIN
+        or _is_within(domain, wellknown.NODE_RESTRICTION_DOMAIN)
+        or _is_within(domain, wellknown.MANAGED_NODE_DOMAIN)
     }
 
 
 def managed_annotations(machine: Object) -> dict[str, str]:
     found = {
-        names.CLUSTER_NAME_ANNOTATION: str(objects.at(machine, "spec", "clusterName") or ""),
-        names.CLUSTER_NAMESPACE_ANNOTATION: objects.namespace(machine),
-        names.MACHINE_ANNOTATION: objects.name(machine),
+        wellknown.CLUSTER_NAME_ANNOTATION: str(objects.at(machine, "spec", "clusterName") or ""),
+        wellknown.CLUSTER_NAMESPACE_ANNOTATION: objects.namespace(machine),
+        wellknown.MACHINE_ANNOTATION: objects.name(machine),
     }
     owner = objects.controller_of(machine)
     if owner:
-        found[names.OWNER_KIND_ANNOTATION] = str(owner.get("kind"))
-        found[names.OWNER_NAME_ANNOTATION] = str(owner.get("name"))
+        found[wellknown.OWNER_KIND_ANNOTATION] = str(owner.get("kind"))
+        found[wellknown.OWNER_NAME_ANNOTATION] = str(owner.get("name"))
     own = objects.annotations(machine)
-    return {**found, **{name: own[name] for name in own if _is_within(name.split("/")[0], names.MANAGED_NODE_DOMAIN)}}
+    return {
+        **found,
+        **{name: own[name] for name in own if _is_within(name.split("/")[0], wellknown.MANAGED_NODE_DOMAIN)},
+    }
 
 
 def readiness(node: Object) -> Verdict:
@@ -132,12 +136,12 @@ def _changes(have: dict[str, str], wanted: dict[str, str], before: list[str]) ->
 
 
 def _taints(taints: list[Any], *, outdated: bool) -> list[Any]:
-    ours = (names.UNINITIALIZED_TAINT["key"], names.OUTDATED_TAINT["key"])
+    ours = (wellknown.UNINITIALIZED_TAINT["key"], wellknown.OUTDATED_TAINT["key"])
     kept = [taint for taint in taints if objects.mapping(taint).get("key") not in ours]
     if not outdated:
         return kept
-    present = [taint for taint in taints if objects.mapping(taint).get("key") == names.OUTDATED_TAINT["key"]]
-    return [*kept, *(present or [dict(names.OUTDATED_TAINT)])]
+    present = [taint for taint in taints if objects.mapping(taint).get("key") == wellknown.OUTDATED_TAINT["key"]]
+    return [*kept, *(present or [dict(wellknown.OUTDATED_TAINT)])]
 
 
 def _remembered(annotations: dict[str, str], name: str) -> list[str]:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from typing import cast
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import contract, drafts, names, pausing, verdicts
+from steelyard.api.clusterapi import wellknown
+from steelyard.controllers.lifecycle import contract, pausing
 from steelyard.controllers.lifecycle.contract import Externals, Reference
-from steelyard.controllers.lifecycle.drafts import Draft
 from steelyard.controllers.lifecycle.kubeadmcontrolplane import comparison
 from steelyard.controllers.lifecycle.machine import components, status
 from steelyard.controllers.lifecycle.machine import node as nodes
@@ -19,16 +19,17 @@ from steelyard.controllers.lifecycle.machine.deletion import Deletion
 from steelyard.controllers.lifecycle.machine.drain import PODS
 from steelyard.controllers.lifecycle.machine.status import Observed
 from steelyard.controllers.lifecycle.machinedeployment import plan as rollout
-from steelyard.controllers.lifecycle.verdicts import Verdict
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine
 from steelyard.controllers.lifecycle.workload import Connection, Workloads
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
-from steelyard.kube.runtime import mapping
+from steelyard.kube.runtime import drafts, mapping, verdicts
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
+from steelyard.kube.runtime.drafts import Draft
 from steelyard.kube.runtime.keys import Key
+from steelyard.kube.runtime.verdicts import Verdict
 
 _REFERENCE_RETRY = 30.0
 _COMPONENT_RETRY = 10.0
@@ -72,7 +73,7 @@ class MachineReconciler:
         if is_going:
             outcome = await self._deletion.advance(draft, observed, connection)
             if outcome.is_finished:
-                await draft.finish(names.MACHINE_FINALIZER)
+                await draft.finish(wellknown.MACHINE_FINALIZER)
                 return Result()
             retry_after = outcome.retry_after
         elif observed.node is not None and connection is not None:
@@ -89,8 +90,8 @@ class MachineReconciler:
 
     @staticmethod
     def _adopt(draft: Draft, cluster: Object) -> None:
-        draft.add_finalizer(names.MACHINE_FINALIZER)
-        draft.set_label(names.CLUSTER_NAME_LABEL, objects.name(cluster))
+        draft.add_finalizer(wellknown.MACHINE_FINALIZER)
+        draft.set_label(wellknown.CLUSTER_NAME_LABEL, objects.name(cluster))
         if objects.controller_of(draft.object) is None:
             draft.add_owner(cluster, controller=False)
 
@@ -142,7 +143,7 @@ class MachineReconciler:
         if found is None or objects.is_being_deleted(found) or objects.is_being_deleted(machine):
             return found
         resource = await self._externals.resource(reference.group, reference.kind)
-        labels = {names.CLUSTER_NAME_LABEL: str(objects.at(machine, "spec", "clusterName"))}
+        labels = {wellknown.CLUSTER_NAME_LABEL: str(objects.at(machine, "spec", "clusterName"))}
         return await drafts.ensure_owner(self._client, resource, found, machine, controller=True, labels=labels)
 
     def _enqueue(self, keys: Iterable[Key]) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass, field
 
-from steelyard.controllers.lifecycle import pausing, summary, verdicts
+from steelyard.controllers.lifecycle import pausing, summary
 from steelyard.controllers.lifecycle.machine import node as nodes
-from steelyard.controllers.lifecycle.verdicts import Verdict
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import clock as clocks
+from steelyard.kube.runtime import verdicts
+from steelyard.kube.runtime.verdicts import Verdict
 
 READY = "Ready"
 AVAILABLE = "Available"

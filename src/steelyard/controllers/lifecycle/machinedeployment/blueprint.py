@@ -6,17 +6,18 @@ from collections.abc import Sequence
 from typing import cast
 
 from steelyard.api.clusterapi import resources as capi
+from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle import names
-from steelyard.controllers.lifecycle.drafts import Draft
 from steelyard.controllers.lifecycle.machinedeployment import plan
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime.drafts import Draft
 
 _NOT_COPIED = (
     "kubectl.kubernetes.io/last-applied-configuration",
-    names.REVISION_ANNOTATION,
-    names.DESIRED_REPLICAS_ANNOTATION,
-    names.MAX_REPLICAS_ANNOTATION,
+    wellknown.REVISION_ANNOTATION,
+    wellknown.DESIRED_REPLICAS_ANNOTATION,
+    wellknown.MAX_REPLICAS_ANNOTATION,
     "machinedeployment.clusters.x-k8s.io/revision-history",
 )
 _IN_PLACE = ("readinessGates", "minReadySeconds", "deletion")
@@ -35,10 +36,10 @@ def machine_set(deployment: Object, old: Sequence[Object], replicas: int) -> Obj
         "metadata": {
             "name": names.with_suffix(objects.name(deployment), suffix),
             "namespace": objects.namespace(deployment),
-            "labels": {**_labels(deployment, identity), names.MACHINE_DEPLOYMENT_LABEL: objects.name(deployment)},
+            "labels": {**_labels(deployment, identity), wellknown.MACHINE_DEPLOYMENT_LABEL: objects.name(deployment)},
             "annotations": annotations_of(deployment, number),
             "ownerReferences": [objects.owner_reference(deployment, controller=True, block_owner_deletion=True)],
-            "finalizers": [names.MACHINE_SET_FINALIZER],
+            "finalizers": [wellknown.MACHINE_SET_FINALIZER],
         },
         "spec": {
             "clusterName": spec.get("clusterName"),
@@ -46,7 +47,7 @@ def machine_set(deployment: Object, old: Sequence[Object], replicas: int) -> Obj
             "selector": {
                 "matchLabels": {
                     **objects.mapping(objects.at(spec, "selector", "matchLabels")),
-                    names.TEMPLATE_HASH_LABEL: identity,
+                    wellknown.TEMPLATE_HASH_LABEL: identity,
                 }
             },
             "template": {
@@ -73,9 +74,9 @@ def annotations_of(deployment: Object, number: int) -> dict[str, str]:
     surge = strategy.max_surge if strategy.kind == plan.ROLLING_UPDATE else 0
     return {
         **{name: value for name, value in objects.annotations(deployment).items() if name not in _NOT_COPIED},
-        names.REVISION_ANNOTATION: str(number),
-        names.DESIRED_REPLICAS_ANNOTATION: str(replicas),
-        names.MAX_REPLICAS_ANNOTATION: str(replicas + surge),
+        wellknown.REVISION_ANNOTATION: str(number),
+        wellknown.DESIRED_REPLICAS_ANNOTATION: str(replicas),
+        wellknown.MAX_REPLICAS_ANNOTATION: str(replicas + surge),
     }
 
 
@@ -85,7 +86,7 @@ def apply_in_place(draft: Draft, deployment: Object, old: Sequence[Object]) -> N
     number = max(plan.revision(draft.object), newest_other + 1)
     for name, value in annotations_of(deployment, number).items():
         draft.set_annotation(name, value)
-    identity = objects.labels(draft.object).get(names.TEMPLATE_HASH_LABEL, "")
+    identity = objects.labels(draft.object).get(wellknown.TEMPLATE_HASH_LABEL, "")
     template = cast(Object, draft.spec.setdefault("template", {}))
     metadata = cast(Object, template.setdefault("metadata", {}))
     labels = _labels(deployment, identity)
@@ -110,7 +111,7 @@ def apply_in_place(draft: Draft, deployment: Object, old: Sequence[Object]) -> N
 def _labels(deployment: Object, identity: str) -> dict[str, str]:
     found = dict(objects.mapping(objects.at(deployment, "spec", "template", "metadata", "labels")))
     found.update(objects.mapping(objects.at(deployment, "spec", "selector", "matchLabels")))
-    found[names.CLUSTER_NAME_LABEL] = str(objects.at(deployment, "spec", "clusterName"))
-    found[names.MACHINE_DEPLOYMENT_LABEL] = objects.name(deployment)
-    found[names.TEMPLATE_HASH_LABEL] = identity
+    found[wellknown.CLUSTER_NAME_LABEL] = str(objects.at(deployment, "spec", "clusterName"))
+    found[wellknown.MACHINE_DEPLOYMENT_LABEL] = objects.name(deployment)
+    found[wellknown.TEMPLATE_HASH_LABEL] = identity
     return found

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import triggers
+from steelyard.controllers.lifecycle import progress
 from steelyard.controllers.lifecycle.machinedeployment.reconcile import MachineDeploymentReconciler
 from steelyard.controllers.lifecycle.view import View, to_objects_of_cluster
-from steelyard.kube.runtime import mapping
+from steelyard.kube.runtime import mapping, triggers
 from steelyard.kube.runtime.controller import Controller, Watch
 
 
@@ -18,7 +18,7 @@ def controller(reconciler: MachineDeploymentReconciler, view: View, *, workers: 
         [
             Watch(capi.MACHINE_SETS, mapping.to_owner(capi.MACHINE_DEPLOYMENTS), triggers.changed(triggers.DELETION)),
             Watch(capi.MACHINE_SETS, mapping.to_owner(capi.MACHINE_DEPLOYMENTS), after=triggers.REPORT_AFTER),
-            Watch(capi.CLUSTERS, to_objects_of_cluster(view.machine_deployments_of_cluster), triggers.CLUSTER_PROGRESS),
+            Watch(capi.CLUSTERS, to_objects_of_cluster(view.machine_deployments_of_cluster), progress.CLUSTER_PROGRESS),
         ],
         workers=workers,
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle import names
 from steelyard.frozen import frozen
 from steelyard.kube import objects
@@ -123,7 +124,7 @@ def suffix(deployment: Object, revision_number: int) -> tuple[str, str]:
 
 
 def revision(obj: Object) -> int:
-    text = objects.annotations(obj).get(names.REVISION_ANNOTATION, "")
+    text = objects.annotations(obj).get(wellknown.REVISION_ANNOTATION, "")
     return int(text) if text.isdigit() else 0
 
 

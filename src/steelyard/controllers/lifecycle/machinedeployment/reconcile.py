@@ -6,17 +6,19 @@ import contextlib
 from collections.abc import Sequence
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import contract, drafts, names, pausing
+from steelyard.api.clusterapi import wellknown
+from steelyard.controllers.lifecycle import contract, pausing
 from steelyard.controllers.lifecycle.contract import Externals, Reference
-from steelyard.controllers.lifecycle.drafts import Draft
 from steelyard.controllers.lifecycle.machinedeployment import blueprint, plan, status
 from steelyard.controllers.lifecycle.machinedeployment.plan import Group
 from steelyard.controllers.lifecycle.view import View
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import drafts
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
+from steelyard.kube.runtime.drafts import Draft
 from steelyard.kube.runtime.keys import Key
 
 _TEMPLATE_RETRY = 15.0
@@ -42,8 +44,8 @@ class MachineDeploymentReconciler:
             return Result()
         if cluster is None or is_going:
             return await self._delete(draft)
-        draft.add_finalizer(names.MACHINE_DEPLOYMENT_FINALIZER)
-        draft.set_label(names.CLUSTER_NAME_LABEL, objects.name(cluster))
+        draft.add_finalizer(wellknown.MACHINE_DEPLOYMENT_FINALIZER)
+        draft.set_label(wellknown.CLUSTER_NAME_LABEL, objects.name(cluster))
         draft.add_owner(cluster, controller=False)
         blocked = await self._own_templates(deployment, cluster)
         if not blocked and not objects.at(deployment, "spec", "paused"):
@@ -56,7 +58,7 @@ class MachineDeploymentReconciler:
     async def _delete(self, draft: Draft) -> Result:
         machine_sets = self._view.machine_sets_of(draft.object)
         if not machine_sets:
-            await draft.finish(names.MACHINE_DEPLOYMENT_FINALIZER)
+            await draft.finish(wellknown.MACHINE_DEPLOYMENT_FINALIZER)
             return Result()
         for machine_set in machine_sets:
             if not objects.is_being_deleted(machine_set):
@@ -85,7 +87,7 @@ class MachineDeploymentReconciler:
         blueprint.apply_in_place(change, deployment, old)
         change.spec["replicas"] = targets.get(objects.name(new), plan.replicas_of(new))
         await change.save_object()
-        draft.set_annotation(names.REVISION_ANNOTATION, str(plan.revision(change.object)))
+        draft.set_annotation(wellknown.REVISION_ANNOTATION, str(plan.revision(change.object)))
         if plan.is_complete(replicas, self._group(new), old_groups):
             for machine_set in old:
                 is_settled = objects.at(machine_set, "status", "observedGeneration") == objects.generation(machine_set)

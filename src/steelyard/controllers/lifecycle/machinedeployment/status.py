@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from steelyard.controllers.lifecycle import pausing, verdicts
+from steelyard.controllers.lifecycle import pausing
 from steelyard.controllers.lifecycle.machinedeployment import plan
 from steelyard.controllers.lifecycle.machineset import status as machines_status
-from steelyard.controllers.lifecycle.verdicts import Verdict
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import verdicts
+from steelyard.kube.runtime.verdicts import Verdict
 
 _COUNTERS = ("replicas", "readyReplicas", "availableReplicas", "upToDateReplicas")
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import cast
 
 from steelyard.api.clusterapi import resources as capi
+from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle import names
 from steelyard.controllers.lifecycle.contract import Reference
-from steelyard.controllers.lifecycle.drafts import Draft
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime.drafts import Draft
 
 _IN_PLACE = ("readinessGates", "minReadySeconds", "deletion")
 
@@ -33,7 +34,7 @@ def machine(machine_set: Object, suffix: str) -> Object:
             "labels": labels(machine_set),
             "annotations": annotations_of(machine_set),
             "ownerReferences": [objects.owner_reference(machine_set, controller=True, block_owner_deletion=True)],
-            "finalizers": [names.MACHINE_FINALIZER],
+            "finalizers": [wellknown.MACHINE_FINALIZER],
         },
         "spec": spec,
     }
@@ -50,11 +51,11 @@ def templates(machine_set: Object) -> tuple[Reference | None, Reference | None]:
 
 def labels(machine_set: Object) -> dict[str, str]:
     found = dict(objects.mapping(objects.at(machine_set, "spec", "template", "metadata", "labels")))
-    found[names.CLUSTER_NAME_LABEL] = str(objects.at(machine_set, "spec", "clusterName"))
-    found[names.MACHINE_SET_LABEL] = names.label_value(objects.name(machine_set))
-    deployment = objects.labels(machine_set).get(names.MACHINE_DEPLOYMENT_LABEL)
+    found[wellknown.CLUSTER_NAME_LABEL] = str(objects.at(machine_set, "spec", "clusterName"))
+    found[wellknown.MACHINE_SET_LABEL] = names.label_value(objects.name(machine_set))
+    deployment = objects.labels(machine_set).get(wellknown.MACHINE_DEPLOYMENT_LABEL)
     if deployment is not None:
-        found[names.MACHINE_DEPLOYMENT_LABEL] = deployment
+        found[wellknown.MACHINE_DEPLOYMENT_LABEL] = deployment
     return found
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import triggers
+from steelyard.controllers.lifecycle import progress
 from steelyard.controllers.lifecycle.machineset.reconcile import MachineSetReconciler
 from steelyard.controllers.lifecycle.view import View, to_objects_of_cluster
-from steelyard.kube.runtime import mapping
+from steelyard.kube.runtime import mapping, triggers
 from steelyard.kube.runtime.controller import Controller, Watch
 
 
@@ -27,7 +27,7 @@ def controller(reconciler: MachineSetReconciler, view: View, *, workers: int) ->
                 triggers.changed(triggers.CONDITIONS),
                 after=triggers.REPORT_AFTER,
             ),
-            Watch(capi.CLUSTERS, to_objects_of_cluster(view.machine_sets_of_cluster), triggers.CLUSTER_PROGRESS),
+            Watch(capi.CLUSTERS, to_objects_of_cluster(view.machine_sets_of_cluster), progress.CLUSTER_PROGRESS),
         ],
         workers=workers,
     )

@@ -10,11 +10,12 @@ import datetime
 import math
 from collections.abc import Sequence
 
-from steelyard.controllers.lifecycle import names, verdicts
+from steelyard.api.clusterapi import wellknown
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import clock as clocks
+from steelyard.kube.runtime import verdicts
 
 RANDOM = "Random"
 NEWEST = "Newest"
@@ -51,7 +52,7 @@ def is_healthy(machine: Object) -> bool:
 def _priority(machine: Object, order: str, now: datetime.datetime) -> float:
     if objects.is_being_deleted(machine):
         return _MUST
-    if names.DELETE_MACHINE_ANNOTATION in objects.annotations(machine):
+    if wellknown.DELETE_MACHINE_ANNOTATION in objects.annotations(machine):
         return _SHOULD
     if not is_healthy(machine):
         return _BETTER

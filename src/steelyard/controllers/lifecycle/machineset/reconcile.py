@@ -6,16 +6,18 @@ import contextlib
 from collections.abc import Sequence
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import contract, drafts, machines, names, pausing
+from steelyard.api.clusterapi import wellknown
+from steelyard.controllers.lifecycle import contract, machines, names, pausing
 from steelyard.controllers.lifecycle.contract import Externals, Reference
-from steelyard.controllers.lifecycle.drafts import Draft
 from steelyard.controllers.lifecycle.machineset import blueprint, plan, status
 from steelyard.controllers.lifecycle.view import View
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import drafts
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
+from steelyard.kube.runtime.drafts import Draft
 from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.keys import Key
 
@@ -49,8 +51,8 @@ class MachineSetReconciler:
             return Result()
         if cluster is None or is_going:
             return await self._delete(draft)
-        draft.add_finalizer(names.MACHINE_SET_FINALIZER)
-        draft.set_label(names.CLUSTER_NAME_LABEL, objects.name(cluster))
+        draft.add_finalizer(wellknown.MACHINE_SET_FINALIZER)
+        draft.set_label(wellknown.CLUSTER_NAME_LABEL, objects.name(cluster))
         if objects.controller_of(machine_set) is None:
             draft.add_owner(cluster, controller=False)
         await draft.save_object()
@@ -69,7 +71,7 @@ class MachineSetReconciler:
     async def _delete(self, draft: Draft) -> Result:
         current = self._view.machines_of(draft.object)
         if not current:
-            await draft.finish(names.MACHINE_SET_FINALIZER)
+            await draft.finish(wellknown.MACHINE_SET_FINALIZER)
             return Result()
         await self._delete_machines([each for each in current if not objects.is_being_deleted(each)])
         left = self._view.machines_of(draft.object)
@@ -91,7 +93,7 @@ class MachineSetReconciler:
         )
         if step.delete:
             await self._delete_machines([each for each in current if objects.name(each) in step.delete])
-        if step.create and names.DISABLE_MACHINE_CREATE_ANNOTATION not in objects.annotations(machine_set):
+        if step.create and wellknown.DISABLE_MACHINE_CREATE_ANNOTATION not in objects.annotations(machine_set):
             for reference in blueprint.templates(machine_set):
                 if reference is not None:
                     await self._own_template(reference, machine_set, cluster)

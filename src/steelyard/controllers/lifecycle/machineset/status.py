@@ -9,11 +9,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from steelyard.controllers.lifecycle import pausing, summary, verdicts
+from steelyard.controllers.lifecycle import pausing, summary
 from steelyard.controllers.lifecycle.machine import status as machine_status
-from steelyard.controllers.lifecycle.verdicts import Verdict
 from steelyard.kube import objects, selectors
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import verdicts
+from steelyard.kube.runtime.verdicts import Verdict
 
 
 def update(

@@ -5,20 +5,21 @@ environments.dev.memoryGi 32 -> 64   ->   memoryGi 32 -> 64; a new machine templ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
-from steelyard.compose import workloadcluster
-from steelyard.compose.composed import NOTHING, Composed
+from steelyard.compose.claimkind import ClaimKind
+from steelyard.compose.composed import NOTHING, Composed, Requirement
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
 
-_WITHOUT_EFFECT_ON_MACHINES = frozenset({"replicas", "rollout", "selector", "clusterName"})
+LookUp: TypeAlias = Callable[[Requirement], Sequence[Object]]
 
 
 @frozen
-class Change:
+class Foreseen:
     """What becomes of one claim."""
 
     claim: Object
@@ -26,33 +27,27 @@ class Change:
     """`memoryGi 32 -> 64`"""
     parts: Sequence[str]
     """The composed objects that come, go or change: `MachineDeployment shop-md-0`."""
-    replaces_control_plane: bool
-    replaces_workers: bool
-    removed_control_plane: int
-    removed_workers: int
-    """So many machines fewer."""
+    effects: Sequence[str]
+    """`replaces 3 machines: a, b, c`"""
     refusal: str = ""
     """Why the claim could not be composed any more; what exists then stays as it is."""
 
 
-def of(claim: Object, old: Platform, new: Platform) -> Change | None:
+def of(kind: ClaimKind, claim: Object, old: Platform, new: Platform, look_up: LookUp) -> Foreseen | None:
     """None if the claim gets the same with both."""
-    before, after = (workloadcluster.compose(claim, NOTHING, platform) for platform in (old, new))
+    before, after = (kind.compose(claim, NOTHING, platform) for platform in (old, new))
     refusal = after.refusal.message if after.refusal is not None and after.refusal != before.refusal else ""
-    names = [name for name in {**before.desired, **after.desired} if _object(before, name) != _object(after, name)]
-    if not refusal and not names:
-        return None
     if refusal:
-        return Change(claim, (), (), False, False, 0, 0, refusal)
-    return Change(
+        return Foreseen(claim, (), (), (), refusal)
+    names = [name for name in {**before.desired, **after.desired} if _object(before, name) != _object(after, name)]
+    if not names:
+        return None
+    required: Mapping[str, Sequence[Object]] = {name: look_up(each) for name, each in after.requirements.items()}
+    return Foreseen(
         claim,
         parameters=_parameters(before, after),
         parts=[_described(before, after, name) for name in names],
-        replaces_control_plane=_makes_machines_of(before, "control-plane")
-        != _makes_machines_of(after, "control-plane"),
-        replaces_workers=_makes_machines_of(before, "workers") != _makes_machines_of(after, "workers"),
-        removed_control_plane=max(0, _replicas(before, "control-plane") - _replicas(after, "control-plane")),
-        removed_workers=max(0, _replicas(before, "workers") - _replicas(after, "workers")),
+        effects=kind.effects(before, after, required),
     )
 
 
@@ -64,16 +59,6 @@ def _object(composed: Composed, name: str) -> Object | None:
 def _described(before: Composed, after: Composed, name: str) -> str:
     obj = _object(after, name) or _object(before, name) or {}
     return f"{obj.get('kind')} {objects.name(obj)}"
-
-
-def _makes_machines_of(composed: Composed, name: str) -> Mapping[str, object]:
-    """What, if it differs, replaces the machines."""
-    spec = objects.mapping(objects.at(_object(composed, name), "spec"))
-    return {key: value for key, value in spec.items() if key not in _WITHOUT_EFFECT_ON_MACHINES}
-
-
-def _replicas(composed: Composed, name: str) -> int:
-    return int(objects.at(_object(composed, name), "spec", "replicas") or 0)
 
 
 def _parameters(before: Composed, after: Composed) -> list[str]:

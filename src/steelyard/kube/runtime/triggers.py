@@ -41,14 +41,3 @@ def coming_and_going(old: Object | None, new: Object | None) -> bool:
 
 REPORT_AFTER = 0.2
 """Seconds in which changes are collected that alter only what an owner reports: counters, the words of conditions."""
-
-CLUSTER_PROGRESS = changed(
-    ("spec", "paused"),
-    ("spec", "controlPlaneEndpoint"),
-    ("status", "initialization"),
-    OWNERS,
-    DELETION,
-)
-"""What everything in a cluster waits for."""
-CLUSTER_HOLDS = changed(("spec", "paused"), DELETION)
-"""What concerns those in a cluster that wait for other things than the cluster itself."""

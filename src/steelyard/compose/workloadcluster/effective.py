@@ -6,18 +6,19 @@ from typing import TypeVar
 
 from steelyard.api import versions
 from steelyard.api.workloadcluster import Parameters, UsedParameters
-from steelyard.settings import Platform
+from steelyard.settings import Environment, Platform
 
 _T = TypeVar("_T")
 
 
-def parameters(asked: Parameters, platform: Platform, *, running: str = "") -> tuple[UsedParameters, str]:
+def parameters(
+    asked: Parameters, platform: Platform, environment: Environment, *, running: str = ""
+) -> tuple[UsedParameters, str]:
     """What is used, and why the environment's version is not, where a cluster that runs another cannot go there.
 
     A claim with `{environment: dev, workerReplicas: 4}` gets 4 workers, and dev's cores, memory, disk and version. What
     a claim says of the version itself was checked when it was written; another platform file was not.
     """
-    environment = platform.environments.named(asked.environment)
     version = versions.canonical(_or(asked.kubernetes_version, environment.kubernetes_version))
     problem = versions.step_problem(running, version) if asked.kubernetes_version is None else ""
     held_back = ""
@@ -27,7 +28,7 @@ def parameters(asked: Parameters, platform: Platform, *, running: str = "") -> t
             "until then the cluster stays as it is. Name each version on the way in spec.parameters.kubernetesVersion"
         )
     used = UsedParameters(
-        environment=asked.environment,
+        environment=platform.environment_name(asked.environment),
         infrastructure=_or(asked.infrastructure, platform.infrastructure),
         control_plane_replicas=_or(asked.control_plane_replicas, environment.control_plane_replicas),
         worker_replicas=_or(asked.worker_replicas, environment.worker_replicas),

@@ -1,20 +1,25 @@
 """The list of every object that was made for a claim, kept in `status.inventory`.
 
 An object is recorded before it is applied and struck off after it is seen to be gone. So whatever line the process dies
-at, the inventory names at least everything that exists, and what is named but no longer composed is taken away.
+at, the inventory names at least everything that exists, and what is named but no longer composed is taken away. It also
+says in which order: what is no longer composed still has a turn when the claim is deleted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import cast
+from dataclasses import field
+from typing import Final, cast
 
 from steelyard.compose import names
-from steelyard.compose.composed import Composed
-from steelyard.compose.workloadcluster import CONNECTION
+from steelyard.compose.composed import FIRST_STAGE, LAST_STAGE, Composed
+from steelyard.compose.connection import CONNECTION
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+
+_BEFORE_STAGES: Final = {CONNECTION: FIRST_STAGE, "cluster": FIRST_STAGE + 1}
+"""For inventories that were written before stages were recorded: the order that all claims had then."""
 
 
 @frozen
@@ -24,6 +29,7 @@ class Entry:
     kind: str
     namespace: str
     name: str
+    deletion_stage: int = field(default=LAST_STAGE, compare=False)
 
     def to_json(self) -> Object:
         return {
@@ -32,6 +38,7 @@ class Entry:
             "kind": self.kind,
             "namespace": self.namespace,
             "name": self.name,
+            "deletionStage": self.deletion_stage,
         }
 
     def __str__(self) -> str:
@@ -39,7 +46,7 @@ class Entry:
 
 
 def recorded(claim: Object) -> list[Entry]:
-    entries = cast("list[Object]", objects.sequence(objects.at(claim, "status", "inventory")))
+    found = cast("list[Object]", objects.sequence(objects.at(claim, "status", "inventory")))
     return [
         Entry(
             resource_name=str(entry.get("resourceName") or ""),
@@ -47,12 +54,19 @@ def recorded(claim: Object) -> list[Entry]:
             kind=str(entry.get("kind") or ""),
             namespace=str(entry.get("namespace") or ""),
             name=str(entry.get("name") or ""),
+            deletion_stage=_stage(entry),
         )
-        for entry in entries
+        for entry in found
     ]
 
 
-def wanted(composed: Composed) -> list[Entry]:
+def _stage(entry: Object) -> int:
+    stage = entry.get("deletionStage")
+    return _BEFORE_STAGES.get(str(entry.get("resourceName")), LAST_STAGE) if stage is None else int(stage)
+
+
+def entries(composed: Composed) -> list[Entry]:
+    """One for each part, in the order in which they are applied."""
     return [
         Entry(
             resource_name=resource_name,
@@ -60,15 +74,34 @@ def wanted(composed: Composed) -> list[Entry]:
             kind=part.resource.kind,
             namespace=objects.namespace(part.object),
             name=objects.name(part.object),
+            deletion_stage=part.deletion_stage,
         )
         for resource_name, part in composed.desired.items()
-        if not part.is_shared
     ]
 
 
-def union(one: Iterable[Entry], other: Iterable[Entry]) -> list[Entry]:
-    """In order of first appearance, so that the same set is always written the same way."""
-    return list(dict.fromkeys((*one, *other)))
+def wanted(composed: Composed) -> list[Entry]:
+    """Those that are the claim's own: what is only shared is not recorded, and never deleted."""
+    return [entry for entry in entries(composed) if not composed.desired[entry.resource_name].is_shared]
+
+
+def union(recorded: Iterable[Entry], wanted: Iterable[Entry]) -> list[Entry]:
+    """In order of first appearance, so that the same set is always written the same way. What the composition says of
+    an entry now counts over what was recorded."""
+    return list({entry: entry for entry in (*recorded, *wanted)}.values())
+
+
+def written(entries: Iterable[Entry]) -> list[Object]:
+    """As they go into the status."""
+    return [entry.to_json() for entry in entries]
+
+
+def stages(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Those that go together, the first to go first."""
+    found: dict[int, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.deletion_stage, []).append(entry)
+    return [found[stage] for stage in sorted(found)]
 
 
 def surplus(composed: Composed, entries: Sequence[Entry]) -> list[Entry]:

@@ -59,13 +59,15 @@ def of(
     desired: Mapping[str, Desired],
     observed: Mapping[str, Object],
     machines: Sequence[Object],
+    *,
+    workers: Sequence[str] = ("workers",),
 ) -> Progress:
-    """`desired` and `observed` by resource name; of the desired parts, `control-plane` and `workers` are looked at."""
+    """`desired` and `observed` by resource name; `workers` are the names of those that have the workers of a pool."""
     cluster = observed.get("cluster")
     initialization = objects.mapping(objects.at(cluster, "status", "initialization"))
     progress = Progress(
         control_plane=_counts(desired["control-plane"].object, observed.get("control-plane")),
-        workers=_counts(desired["workers"].object, observed.get("workers")),
+        workers=_sum([_counts(desired[name].object, observed.get(name)) for name in workers]),
         infrastructure_provisioned=bool(initialization.get("infrastructureProvisioned")),
         control_plane_initialized=bool(initialization.get("controlPlaneInitialized")),
         endpoint=_endpoint(cluster),
@@ -88,6 +90,16 @@ def _counts(desired: Object, observed: Object | None) -> Counts:
         complete=is_current and replicas == ready == up_to_date == replicas_asked,
         is_counted=is_current,
         is_up_to_date=replicas == up_to_date,
+    )
+
+
+def _sum(pools: Sequence[Counts]) -> Counts:
+    return Counts(
+        desired=sum(pool.desired for pool in pools),
+        ready=sum(pool.ready for pool in pools),
+        complete=all(pool.complete for pool in pools),
+        is_counted=all(pool.is_counted for pool in pools),
+        is_up_to_date=all(pool.is_up_to_date for pool in pools),
     )
 
 

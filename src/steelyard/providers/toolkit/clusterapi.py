@@ -1,25 +1,24 @@
-"""What the provider reads of Cluster API's objects: owners, labels, references, pause. Nothing else ties it to them."""
+"""What a provider reads of Cluster API's objects: owners, labels, references, pause. Nothing else ties it to them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from steelyard.api.clusterapi import wellknown
 from steelyard.api.clusterapi.resources import CLUSTERS, MACHINES
-from steelyard.api.resources import INFRASTRUCTURE_GROUP, SIMULATED_CLUSTERS
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource, split_api_version
 from steelyard.kube.runtime.cached import CachedClient
-
-CLUSTER_NAME_LABEL = "cluster.x-k8s.io/cluster-name"
-CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
-_PAUSED_ANNOTATION = "cluster.x-k8s.io/paused"
+from steelyard.kube.runtime.keys import Key
 
 
 def is_paused(cluster: Object, obj: Object) -> bool:
-    return bool(objects.at(cluster, "spec", "paused")) or _PAUSED_ANNOTATION in objects.annotations(obj)
+    return bool(objects.at(cluster, "spec", "paused")) or wellknown.PAUSED_ANNOTATION in objects.annotations(obj)
 
 
 def is_control_plane(obj: Object) -> bool:
-    return CONTROL_PLANE_LABEL in objects.labels(obj)
+    return wellknown.CONTROL_PLANE_LABEL in objects.labels(obj)
 
 
 def endpoint_port(infrastructure: Object) -> int:
@@ -37,17 +36,31 @@ async def owner_machine(client: CachedClient, infrastructure: Object) -> Object 
 
 async def cluster_of(client: CachedClient, obj: Object) -> Object | None:
     """The Cluster that the object's label names."""
-    name = objects.labels(obj).get(CLUSTER_NAME_LABEL)
+    name = objects.labels(obj).get(wellknown.CLUSTER_NAME_LABEL)
     return await _get(client, CLUSTERS, name, objects.namespace(obj)) if name else None
 
 
-async def infrastructure_of(client: CachedClient, cluster: Object) -> Object | None:
-    """The SimulatedCluster that a Cluster refers to; None also for a Cluster on other infrastructure."""
-    reference = objects.mapping(objects.at(cluster, "spec", "infrastructureRef"))
-    is_ours = reference.get("kind") == SIMULATED_CLUSTERS.kind and reference.get("apiGroup") == INFRASTRUCTURE_GROUP
-    return (
-        await _get(client, SIMULATED_CLUSTERS, str(reference["name"]), objects.namespace(cluster)) if is_ours else None
-    )
+async def infrastructure_of(client: CachedClient, cluster: Object, resource: Resource) -> Object | None:
+    """The infrastructure object that a Cluster refers to; None also for a Cluster on other infrastructure."""
+    name = reference_to(cluster, resource)
+    return await _get(client, resource, name, objects.namespace(cluster)) if name else None
+
+
+def reference_to(obj: Object, resource: Resource) -> str:
+    """The name in the infrastructure reference of a Cluster or Machine, if it is of this kind."""
+    reference = objects.mapping(objects.at(obj, "spec", "infrastructureRef"))
+    is_meant = reference.get("kind") == resource.kind and reference.get("apiGroup") == resource.group
+    return str(reference["name"]) if is_meant else ""
+
+
+def referred(resource: Resource) -> Callable[[Object], list[Key]]:
+    """For a watch on Clusters or Machines: leads to the infrastructure object of this kind behind each."""
+
+    def keys(obj: Object) -> list[Key]:
+        name = reference_to(obj, resource)
+        return [Key(objects.namespace(obj), name)] if name else []
+
+    return keys
 
 
 async def _owner(client: CachedClient, obj: Object, resource: Resource) -> Object | None:

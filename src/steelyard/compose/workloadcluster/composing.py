@@ -9,48 +9,44 @@ that a newer Steelyard does not roll anybody's machines by composing differently
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Mapping
+from typing import Final
 
 import pydantic
 
-from steelyard.api import resources, state, troubles
+from steelyard.api import state, troubles
 from steelyard.api.clusterapi import resources as clusterapi_resources
-from steelyard.api.workloadcluster import Infrastructure, SecretReference, UsedParameters, WorkloadClusterSpec
-from steelyard.compose import effective, names, progress, simulated
-from steelyard.compose.clusterapi import Blueprint
+from steelyard.api.clusterapi import wellknown
+from steelyard.api.workloadcluster import UsedParameters, WorkloadClusterSpec
+from steelyard.compose import clusterapi, connection, names
 from steelyard.compose.composed import Composed, Condition, Desired, Observed, Refusal, Requirement
-from steelyard.compose.progress import Progress
+from steelyard.compose.connection import CONNECTION
+from steelyard.compose.infrastructure import Infrastructure
+from steelyard.compose.shape import ControlPlane, Network, Pool, Shape, Sizes
+from steelyard.compose.workloadcluster import effective, progress
+from steelyard.compose.workloadcluster.progress import Progress
 from steelyard.kube import foreignconfig, objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import SECRETS, Resource
+from steelyard.kube.resources import SECRETS
 from steelyard.settings import Platform
 
-REVISION = "v1"
+REVISION: Final = "v1"
 """The revision that new claims get. A change of what is composed is a new one, beside the old."""
-REVISIONS = frozenset({"v1"})
+REVISIONS: Final = frozenset({"v1"})
 
-KUBECONFIG = "kubeconfig"
-MACHINES = "machines"
-CONNECTION = "connection"
+KUBECONFIG: Final = "kubeconfig"
+MACHINES: Final = "machines"
 
-_PARTS: dict[Infrastructure, Callable[[Blueprint], dict[str, Desired]]] = {"simulated": simulated.parts}
-RESOURCES: tuple[Resource, ...] = (
-    resources.SIMULATED_CLUSTERS,
-    resources.SIMULATED_MACHINE_TEMPLATES,
-    clusterapi_resources.CLUSTERS,
-    clusterapi_resources.KUBEADM_CONTROL_PLANES,
-    clusterapi_resources.KUBEADM_CONFIG_TEMPLATES,
-    clusterapi_resources.MACHINE_DEPLOYMENTS,
-    SECRETS,
-)
-"""Everything that a revision of this composition can make: what a controller watches, and knows how to delete."""
 _HAS_BEEN_READY = frozenset((state.AVAILABLE, state.SCALING, state.UPDATING, state.DEGRADED, state.RECOVERING))
 _NUMBERS = {"controlPlaneReplicas": 0, "workerReplicas": 0}
 COMPOSED_INTEGRATIONS: frozenset[str] = frozenset()
 """Integrations that this version composes objects for."""
 
 
-def compose(claim: Object, observed: Observed, platform: Platform) -> Composed:
+def compose(
+    claim: Object, observed: Observed, platform: Platform, *, infrastructures: Mapping[str, Infrastructure]
+) -> Composed:
     try:
         spec = WorkloadClusterSpec.model_validate(claim.get("spec"))
     except pydantic.ValidationError as error:
@@ -62,35 +58,60 @@ def compose(claim: Object, observed: Observed, platform: Platform) -> Composed:
             f"the claim is pinned to composition revision {revision}, which this version of Steelyard does not have; "
             f"it has {', '.join(sorted(REVISIONS))}. Run the version that made it, or a newer one",
         )
-    used, held_back = effective.parameters(spec.parameters, platform, running=_running_version(claim))
-    make_parts = _PARTS.get(used.infrastructure)
-    if make_parts is None:
+    environment = platform.environment(spec.parameters.environment)
+    if environment is None:
+        return _refused(
+            "EnvironmentNotAvailable",
+            f"the platform file has no environment {spec.parameters.environment}; what was made for the claim stays as "
+            f"it is. Set spec.parameters.environment to one of {', '.join(platform.environments)}, or bring it back",
+        )
+    used, held_back = effective.parameters(spec.parameters, platform, environment, running=_running_version(claim))
+    infrastructure = infrastructures.get(used.infrastructure)
+    if infrastructure is None:
         return _refused(
             "InfrastructureNotAvailable",
             f"this version of Steelyard cannot make clusters of infrastructure {used.infrastructure}; "
-            f"set spec.parameters.infrastructure to {' or '.join(_PARTS)}",
+            f"set spec.parameters.infrastructure to {' or '.join(infrastructures)}",
         )
-    blueprint = Blueprint(claim, used, platform)
-    desired = make_parts(blueprint)
+    shape = _shape(claim, used, platform)
+    desired = clusterapi.parts(shape, infrastructure)
     kubeconfig = _own(observed.one(KUBECONFIG), observed)
-    here = progress.of(desired, observed.resources, observed.required.get(MACHINES, ()))
+    here = progress.of(
+        desired,
+        observed.resources,
+        observed.required.get(MACHINES, ()),
+        workers=tuple(map(clusterapi.workers, shape.pools)),
+    )
     refusal = _not_to_pass_on(kubeconfig, here.endpoint)
-    connection = None if refusal else _connection(claim, spec.write_connection_secret_to_ref, kubeconfig)
-    if connection is not None:
-        desired[CONNECTION] = connection
-    waiting_for = refusal or here.waiting_for or _waiting_for_secrets(spec, kubeconfig, observed, blueprint)
+    secret = None if refusal else _connection(claim, spec, kubeconfig)
+    if secret is not None:
+        desired[CONNECTION] = secret
+    waiting_for = refusal or here.waiting_for or _waiting_for_secrets(claim, spec, kubeconfig, observed)
     return Composed(
         desired=_with_readiness(desired, observed, here),
         requirements={
-            KUBECONFIG: Requirement(SECRETS, blueprint.namespace, names.kubeconfig_secret(blueprint.cluster)),
+            KUBECONFIG: Requirement(SECRETS, shape.namespace, names.kubeconfig_secret(shape.name)),
             MACHINES: Requirement(
-                clusterapi_resources.MACHINES, blueprint.namespace, label=(names.CLUSTER_NAME, blueprint.cluster)
+                clusterapi_resources.MACHINES, shape.namespace, label=(wellknown.CLUSTER_NAME_LABEL, shape.name)
             ),
         },
         conditions=[*_conditions(claim, used, here, waiting_for, held_back), *_integrations(platform)],
-        status=_status(blueprint, revision, here, kubeconfig),
+        status=_status(shape, used, revision, here, kubeconfig),
         rolling=not (here.control_plane.complete and here.workers.complete),
-        retained=frozenset({CONNECTION} if connection is None and spec.write_connection_secret_to_ref else ()),
+        retained=frozenset({CONNECTION} if secret is None and spec.write_connection_secret_to_ref else ()),
+    )
+
+
+def _shape(claim: Object, used: UsedParameters, platform: Platform) -> Shape:
+    sizes = Sizes(used.cpu_cores, used.memory_gi, used.disk_gb)
+    return Shape(
+        name=names.cluster(claim),
+        namespace=objects.namespace(claim),
+        environment=used.environment,
+        version=used.kubernetes_version,
+        control_plane=ControlPlane(used.control_plane_replicas, sizes),
+        pools=(Pool(used.worker_replicas, sizes),),
+        network=Network(platform.cluster_network.pods, platform.cluster_network.services),
     )
 
 
@@ -106,36 +127,17 @@ def _first(error: pydantic.ValidationError) -> str:
     return f"{'.'.join(str(step) for step in ('spec', *detail['loc']))}: {detail['msg']}"
 
 
-def _connection(claim: Object, asked: SecretReference | None, kubeconfig: Object | None) -> Desired | None:
-    """The Secret that the claim asks for, once there is a kubeconfig to put into it.
-
-    In the claim's namespace it is owned by the claim; in another one ownership cannot be expressed, and the labels
-    alone say whose it is. Where the claim names the very Secret that Cluster API makes, that one gets the key which it
-    does not have.
+def _connection(claim: Object, spec: WorkloadClusterSpec, kubeconfig: Object | None) -> Desired | None:
+    """The Secret that the claim asks for, once there is a kubeconfig to put into it. Where the claim names the very
+    Secret that Cluster API makes, that one gets the key which it does not have.
     """
-    value = objects.at(kubeconfig, "data", "value")
+    value, asked = objects.at(kubeconfig, "data", "value"), spec.write_connection_secret_to_ref
     if asked is None or not value:
         return None
-    namespace = asked.namespace or objects.namespace(claim)
-    if (namespace, asked.name) == (objects.namespace(claim), names.kubeconfig_secret(names.cluster(claim))):
-        metadata: Object = {"name": asked.name, "namespace": namespace}
-        addition: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"kubeconfig": value}}
-        return Desired(SECRETS, addition, is_shared=True)
-    secret: Object = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": asked.name,
-            "namespace": namespace,
-            "labels": names.claim_labels(claim),
-            "annotations": {names.RESOURCE_NAME: CONNECTION},
-        },
-        "type": "Opaque",
-        "data": {"kubeconfig": value, "value": value},
-    }
-    if namespace == objects.namespace(claim) and objects.uid(claim):
-        secret["metadata"]["ownerReferences"] = [objects.owner_reference(claim, controller=True)]
-    return Desired(SECRETS, secret)
+    made_by_cluster_api = (objects.namespace(claim), names.kubeconfig_secret(names.cluster(claim)))
+    if (connection.namespace_of(claim, asked), asked.name) == made_by_cluster_api:
+        return connection.addition(claim, asked, {"kubeconfig": str(value)})
+    return connection.secret(claim, asked, {"kubeconfig": str(value), "value": str(value)})
 
 
 def _not_to_pass_on(kubeconfig: Object | None, endpoint: str) -> str:
@@ -164,40 +166,35 @@ def _own(kubeconfig: Object | None, observed: Observed) -> Object | None:
     controls it. One that only has the name may be the key to anybody's cluster.
     """
     owner = objects.controller_of(kubeconfig) if kubeconfig is not None else None
-    parts = [observed.resources[name] for name in ("cluster", "control-plane") if name in observed.resources]
+    parts = [
+        observed.resources[name]
+        for name in (clusterapi.CLUSTER, clusterapi.CONTROL_PLANE)
+        if name in observed.resources
+    ]
     is_own = owner is not None and any(objects.uid(part) and objects.uid(part) == owner.get("uid") for part in parts)
     return kubeconfig if is_own else None
 
 
 def _waiting_for_secrets(
-    spec: WorkloadClusterSpec, kubeconfig: Object | None, observed: Observed, blueprint: Blueprint
+    claim: Object, spec: WorkloadClusterSpec, kubeconfig: Object | None, observed: Observed
 ) -> str:
     if objects.at(kubeconfig, "data", "value") is None:
-        name = names.kubeconfig_secret(blueprint.cluster)
+        name = names.kubeconfig_secret(names.cluster(claim))
         if observed.one(KUBECONFIG) is not None and kubeconfig is None:
             return f"waiting for Secret {name}: the one of that name is not this cluster's; delete it"
         return f"waiting for Secret {name}"
-    asked = spec.write_connection_secret_to_ref
-    if asked is not None and objects.at(observed.resources.get(CONNECTION), "data", "kubeconfig") is None:
-        return f"waiting for Secret {asked.namespace or blueprint.namespace}/{asked.name}"
-    return ""
+    return connection.waiting_for(claim, spec.write_connection_secret_to_ref, observed, "kubeconfig")
 
 
 def _with_readiness(desired: dict[str, Desired], observed: Observed, here: Progress) -> dict[str, Desired]:
     ready = {
-        "infrastructure": here.infrastructure_provisioned,
-        "control-plane": here.control_plane.complete,
+        clusterapi.INFRASTRUCTURE: here.infrastructure_provisioned,
+        clusterapi.CONTROL_PLANE: here.control_plane.complete,
         "workers": here.workers.complete,
-        "cluster": here.infrastructure_provisioned and here.control_plane_initialized and not here.trouble,
+        clusterapi.CLUSTER: here.infrastructure_provisioned and here.control_plane_initialized and not here.trouble,
     }
     return {
-        name: Desired(
-            part.resource,
-            part.object,
-            ready=name in observed.resources and ready.get(name, True),
-            in_use_while_rolling=part.in_use_while_rolling,
-            is_shared=part.is_shared,
-        )
+        name: dataclasses.replace(part, ready=name in observed.resources and ready.get(name, True))
         for name, part in desired.items()
     }
 
@@ -271,12 +268,11 @@ def _integrations(platform: Platform) -> list[Condition]:
     ]
 
 
-def _status(blueprint: Blueprint, revision: str, here: Progress, kubeconfig: Object | None) -> Object:
-    used: UsedParameters = blueprint.used
+def _status(shape: Shape, used: UsedParameters, revision: str, here: Progress, kubeconfig: Object | None) -> Object:
     status: Object = {
         "parameters": used.to_json(),
         "compositionRevision": revision,
-        "clusterRef": {"name": blueprint.cluster, "namespace": blueprint.namespace},
+        "clusterRef": {"name": shape.name, "namespace": shape.namespace},
         "controlPlane": here.control_plane.to_json(),
         "workers": here.workers.to_json(),
     }

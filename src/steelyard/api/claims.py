@@ -1,0 +1,119 @@
+"""What all claims have in common, whatever they ask for: the fields beside `parameters`, and the report in the status.
+
+A claim kind inherits both and adds its own parameters. Crossplane knows the same fields under the same names, so that a
+claim made for it is accepted as it stands.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Generic, Literal, TypeVar
+
+from pydantic import Field
+
+from steelyard.api.model import ApiModel, Conditions
+
+CATEGORY: Final = "claim"
+"""The category of every claim's definition: by it clients find out which kinds are claims."""
+CATEGORIES: Final = (CATEGORY, "steelyard")
+
+ObjectName = Annotated[
+    str,
+    Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"),
+]
+NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+EnvironmentName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
+"""Which names there are is the platform file's to say, and admission's to check: previews come and go."""
+
+
+class SecretReference(ApiModel):
+    name: ObjectName = Field(description="Name of the Secret.")
+    namespace: NamespaceName | None = Field(default=None, description="Namespace of the Secret. Default: the claim's.")
+
+
+class NameReference(ApiModel):
+    name: ObjectName = Field(description="Name of the object.")
+
+
+class Selector(ApiModel):
+    match_labels: dict[str, str] = Field(description="Labels that the selected object carries.")
+
+
+class CompositeReference(ApiModel):
+    api_version: str = Field(description="API version of the composite.")
+    kind: str = Field(description="Kind of the composite.")
+    name: ObjectName = Field(description="Name of the composite.")
+
+
+P = TypeVar("P", bound=ApiModel)
+
+
+class ClaimSpec(ApiModel, Generic[P]):
+    """The fields beside `parameters` are those of a Crossplane claim. Where Crossplane runs, it acts on those about
+    compositions; embedded, there is one composition for each kind, and they are kept without effect.
+    """
+
+    parameters: P
+    write_connection_secret_to_ref: SecretReference | None = Field(
+        default=None, description="A Secret to write what is needed to connect into."
+    )
+    composition_ref: NameReference | None = Field(default=None, description="Crossplane: the composition to use.")
+    composition_selector: Selector | None = Field(
+        default=None, description="Crossplane: selects the composition by labels."
+    )
+    composition_revision_ref: NameReference | None = Field(default=None, description="Crossplane: the revision to use.")
+    composition_revision_selector: Selector | None = Field(
+        default=None, description="Crossplane: selects the composition revision by labels."
+    )
+    composition_update_policy: Literal["Automatic", "Manual"] | None = Field(
+        default=None, description="Crossplane: whether a new composition revision is taken up without being asked for."
+    )
+    composite_delete_policy: Literal["Background", "Foreground"] | None = Field(
+        default=None, description="Crossplane: how the composite is deleted."
+    )
+    resource_ref: CompositeReference | None = Field(
+        default=None, description="Crossplane: the composite behind the claim."
+    )
+
+
+class ObjectReference(ApiModel):
+    name: str
+    namespace: str
+
+
+class InventoryEntry(ApiModel):
+    resource_name: str = Field(description="The name of the part within the composition; it never changes.")
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    deletion_stage: int | None = Field(
+        default=None,
+        ge=0,
+        description="When the claim is deleted, parts go stage by stage, the lowest first; each waits until those "
+        "before are gone.",
+    )
+
+
+class ClaimStatus(ApiModel):
+    conditions: Conditions | None = Field(
+        default=None,
+        description="Synced: the claim was applied. Ready: what was asked for can be used. UpToDate: it is exactly as "
+        "asked for.",
+    )
+    state: str | None = Field(
+        default=None,
+        max_length=64,
+        description="How it is, in one word: Creating, Ready, Scaling, Updating, Degraded, Recovering, Paused, "
+        "Refused, Failing or Deleting.",
+    )
+    message: str | None = Field(default=None, description="In one line: what is going on.")
+    composition_revision: str | None = Field(
+        default=None, description="The revision of the composition that the claim is pinned to."
+    )
+    inventory: list[InventoryEntry] | None = Field(
+        default=None,
+        description="Every object that was made for this claim. Recorded before it is made, so that none is lost.",
+    )
+    observed_generation: int | None = Field(
+        default=None, description="The metadata.generation that this status is about."
+    )

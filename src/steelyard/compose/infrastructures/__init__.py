@@ -1,0 +1,1 @@
+"""What each infrastructure says of itself to composition, one module each."""

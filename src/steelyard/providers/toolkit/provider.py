@@ -1,0 +1,92 @@
+"""A provider as the platform sees it: a unit to start, with the files that are its own.
+
+    platform                                   provider
+    opens `databases`, defines kinds    ->     start(ground) -> controllers, checks
+    restores a backup                   ->     unknown(world) -> machines that the restored state does not know
+
+To add one: write its controllers, describe it with a `Provider`, and hand that to whoever starts the platform, together
+with what it says to composition (`compose/infrastructure.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import field
+from typing import Protocol, TypeAlias
+
+from steelyard.frozen import frozen
+from steelyard.kube.client.interface import Client
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+from steelyard.kube.runtime.clock import Clock
+from steelyard.kube.runtime.controller import Controller
+from steelyard.kube.runtime.manager import Manager
+from steelyard.kube.server.admission.reach import Reach
+from steelyard.kube.server.endpoints import Check
+from steelyard.kube.server.hosting import Hosting
+from steelyard.settings import Platform
+
+
+class HostApis(Protocol):
+    """API servers of the provider's own in this process, with their objects in one of its databases."""
+
+    def __call__(self, database: str, *, reach: Reach, quota: int) -> Hosting: ...
+
+
+@frozen
+class Ground:
+    """What the platform gives to a provider that it starts."""
+
+    client: Client
+    manager: Manager
+    platform: Platform
+    clock: Clock
+    host_apis: HostApis
+    stack: contextlib.AsyncExitStack
+    """Gets what is to be ended with the platform."""
+
+
+@frozen
+class Started:
+    controllers: Sequence[Controller] = ()
+    checks: Mapping[str, Check] = field(default_factory=dict[str, Check])
+    """What `/readyz` asks, by name."""
+
+
+@frozen
+class Stored:
+    """One object in a provider's database, and whose it is."""
+
+    space: str
+    group: str
+    plural: str
+    object: Object
+
+
+@frozen
+class World:
+    """What a restore knows: the state that it brings back, and the provider's databases, which stay as they are."""
+
+    restored: Callable[[Resource], Sequence[Object]]
+    read: Callable[[str], Iterable[Stored]]
+    """Nothing where the database cannot be read; the next start says why."""
+
+
+Start: TypeAlias = Callable[[Ground], Awaitable[Started]]
+
+
+def _none(_: World) -> Sequence[str]:
+    return ()
+
+
+@frozen
+class Provider:
+    name: str
+    start: Start
+    databases: tuple[str, ...] = ()
+    """Names of the databases that are its own; each becomes a file of the data directory. They are in no backup."""
+    stands_for: str = "what it has made"
+    """What is lost with its databases, in words."""
+    unknown: Callable[[World], Sequence[str]] = _none
+    """Machines that run, and that a restored state does not know."""
