@@ -101,8 +101,11 @@ class Controller:
         self._complaints = Complaints(client, self.resource, clock, recorder, self.failure_condition)
         self._own = informers.of(self.resource)
         self._own.on_change(self._enqueue_self)
+        self.informers = [self._own]
         for watch in self.watches:
-            informers.of(watch.resource).on_change(self._enqueue_mapped(watch))
+            informer = informers.of(watch.resource)
+            informer.on_change(self._enqueue_mapped(watch))
+            self.informers.append(informer)
 
     def enqueue(self, keys: Iterable[Key]) -> None:
         for key in keys:

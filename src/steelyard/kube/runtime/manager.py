@@ -1,4 +1,8 @@
-"""Runs informers and controllers together: starts, waits for the caches, reconciles, stops cleanly."""
+"""Runs informers and controllers together: starts, waits for the caches, reconciles, stops cleanly.
+
+Each controller waits for the caches that it watches and for no others: a kind that cannot be read holds up those who
+need it, and nobody else.
+"""
 
 from __future__ import annotations
 
@@ -59,15 +63,28 @@ class Manager:
             informing = group.create_task(self.informers.run(), name="informers")
             stopping = group.create_task(self._stopping.wait(), name="stop")
             synced = group.create_task(self.informers.wait_synced(), name="sync")
-            await asyncio.wait((stopping, synced), return_when=asyncio.FIRST_COMPLETED)
-            if synced.done():
-                working = [group.create_task(each.run(), name=each.name) for each in self._controllers]
-                self.ready.set()
-                _log.debug("reconciling", controllers=len(working))
-                await stopping
-                await self._finish(working)
+            synced.add_done_callback(self._is_ready)
+            working = [group.create_task(self._work(each), name=each.name) for each in self._controllers]
+            await stopping
+            await self._finish(working)
             synced.cancel()
             informing.cancel()
+
+    async def _work(self, controller: Controller) -> None:
+        synced = asyncio.gather(*(informer.synced.wait() for informer in controller.informers))
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait((synced, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if synced.done():
+                await controller.run()
+        finally:
+            synced.cancel()
+            stopping.cancel()
+
+    def _is_ready(self, synced: asyncio.Task[None]) -> None:
+        if not synced.cancelled() and synced.exception() is None:
+            self.ready.set()
+            _log.debug("reconciling", controllers=len(self._controllers))
 
     def _hurry(self) -> None:
         """A kind is there again: whoever waits for it, or failed for want of it, need not wait for a delay to end."""

@@ -1,0 +1,60 @@
+"""Controllers that run together: what holds up one of them holds up no other."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from steelyard.kube import errors
+from steelyard.kube.client.interface import ObjectList
+from steelyard.kube.client.local import LocalClient
+from steelyard.kube.resources import CONFIG_MAPS, SECRETS, Resource
+from steelyard.kube.runtime.controller import Controller, Result
+from steelyard.kube.runtime.keys import Key
+from steelyard.kube.runtime.manager import Manager
+from steelyard.kube.runtime.metrics import Metrics
+from steelyard.kube.server.api import Api
+from steelyard.kube.store.store import Store
+from tests.kube.runtime.memory import config_map
+
+
+class CannotReadSecrets(LocalClient):
+    async def list(self, resource: Resource, namespace: str = "", **options: Any) -> ObjectList:
+        if resource == SECRETS:
+            raise errors.InternalError("the disk is slow")
+        return await super().list(resource, namespace, **options)
+
+
+class Seen:
+    def __init__(self) -> None:
+        self.keys: asyncio.Queue[Key] = asyncio.Queue()
+
+    async def reconcile(self, key: Key) -> Result:
+        self.keys.put_nowait(key)
+        return Result()
+
+
+async def test_a_kind_that_cannot_be_read_holds_up_only_who_needs_it(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path / "store.db", fsync=False)
+    api = await Api.start(store)
+    client = CannotReadSecrets(api)
+    manager = Manager(client, metrics=Metrics(CollectorRegistry()))
+    works, waits = Seen(), Seen()
+    manager.add(Controller("works", CONFIG_MAPS, works))
+    manager.add(Controller("waits", SECRETS, waits))
+    running = asyncio.create_task(manager.run())
+    try:
+        await client.create(CONFIG_MAPS, config_map("a"))
+        async with asyncio.timeout(20):
+            assert await works.keys.get() == Key("default", "a")
+        assert not manager.ready.is_set()
+        assert "secrets" in (manager.problem() or "")
+    finally:
+        manager.stop()
+        async with asyncio.timeout(5):
+            await running
+        await api.close()
+        await store.close()
