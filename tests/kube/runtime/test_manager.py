@@ -51,7 +51,7 @@ async def test_a_kind_that_cannot_be_read_holds_up_only_who_needs_it(tmp_path: P
         async with asyncio.timeout(20):
             assert await works.keys.get() == Key("default", "a")
         assert not manager.ready.is_set()
-        assert "secrets" in (manager.problem() or "")
+        assert manager.problem() is not None
     finally:
         manager.stop()
         async with asyncio.timeout(5):

@@ -71,15 +71,22 @@ class Manager:
             informing.cancel()
 
     async def _work(self, controller: Controller) -> None:
-        synced = asyncio.gather(*(informer.synced.wait() for informer in controller.informers))
-        stopping = asyncio.ensure_future(self._stopping.wait())
+        for informer in controller.informers:
+            if not await self._is_there(informer.synced):
+                return
+        await controller.run()
+
+    async def _is_there(self, event: asyncio.Event) -> bool:
+        """Once the event is set; False if all is to stop before that."""
+        if event.is_set():
+            return True
+        waiting = [asyncio.create_task(each.wait()) for each in (event, self._stopping)]
         try:
-            await asyncio.wait((synced, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if synced.done():
-                await controller.run()
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            synced.cancel()
-            stopping.cancel()
+            for task in waiting:
+                task.cancel()
+        return event.is_set()
 
     def _is_ready(self, synced: asyncio.Task[None]) -> None:
         if not synced.cancelled() and synced.exception() is None:
