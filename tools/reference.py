@@ -202,6 +202,9 @@ def claim_page(kind: ClaimKind) -> str:
         "## Pausing",
         'A claim with the annotation `crossplane.io/paused: "true"`, or `cluster.x-k8s.io/paused`, is left alone, its '
         "deletion included, until the annotation is taken off.",
+        "## Protection",
+        'A claim with the annotation `steelyard.dev/protected: "true"` cannot be deleted by anybody, nor with its '
+        "namespace, until the annotation is taken off.",
         "## What belongs to a claim",
         "Every object made for a claim carries the labels `steelyard.dev/claim-kind`, `steelyard.dev/claim-namespace` "
         "and `steelyard.dev/claim-name`, and the annotation `steelyard.dev/resource-name`. An object of the same name "

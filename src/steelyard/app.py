@@ -286,7 +286,10 @@ async def guard_claims(api: Api, client: Client, platform: Platform, offering: O
         kind.resource(platform.domain) for kind in offering.kinds if "environment" in kind.parameters.model_fields
     ]
     previews = PREVIEW.pattern if platform.has_previews else ""
-    made = [policies.connection_secrets(platform.domain, resources, allowed.granted(), allowed.robot_users())]
+    made = [
+        policies.connection_secrets(platform.domain, resources, allowed.granted(), allowed.robot_users()),
+        policies.protection(platform.domain, resources),
+    ]
     if staged:
         made.append(policies.environments(platform.domain, staged, platform.environment_names(), previews))
     for policy in made:

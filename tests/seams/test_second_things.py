@@ -141,7 +141,7 @@ async def test_its_parts_go_in_the_order_that_it_says(tmp_path: Path) -> None:
 
 
 async def test_what_all_claims_share_is_shared(tmp_path: Path) -> None:
-    """Pausing, the environment's name, and whose object it is."""
+    """The environment's name, whose object it is, pausing, protection."""
     async with running(tmp_path) as client:
         with pytest.raises(errors.Invalid, match="there is no environment deve; did you mean dev"):
             await client.create(NOTES, a_note(environment="deve"))
@@ -156,6 +156,12 @@ async def test_what_all_claims_share_is_shared(tmp_path: Path) -> None:
         assert "ConfigMap default/list-cover: it exists and was not made for this claim" in failing["status"]["message"]
         await client.patch(NOTES, "list", {"metadata": {"annotations": {"crossplane.io/paused": "true"}}}, "default")
         await becomes(client, NOTES, "list", "Paused")
+        await client.patch(NOTES, "list", {"metadata": {"annotations": {"steelyard.dev/protected": "true"}}}, "default")
+        with pytest.raises(errors.Forbidden, match=r"Note list is protected .* kubectl annotate note list -n default"):
+            await client.delete(NOTES, "list", "default")
+        with pytest.raises(errors.Forbidden):
+            await client.delete_collection(NOTES, "default")
+        assert not objects.is_being_deleted(await client.get(NOTES, "list", "default"))
 
 
 @pytest.mark.parametrize("is_default", [True, False], ids=["of the platform file", "of the claim"])

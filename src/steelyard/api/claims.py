@@ -16,6 +16,9 @@ CATEGORY: Final = "claim"
 """The category of every claim's definition: by it clients find out which kinds are claims."""
 CATEGORIES: Final = (CATEGORY, "steelyard")
 
+PROTECTED: Final = "steelyard.dev/protected"
+"""Annotation: with the value "true" the claim cannot be deleted."""
+
 ObjectName = Annotated[
     str,
     Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"),

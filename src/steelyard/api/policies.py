@@ -1,7 +1,7 @@
-"""The admission policies that ship with the claims: nobody has a Secret written where they could not write it, and
-nobody names an environment that there is not.
+"""The admission policies that ship with the claims: nobody has a Secret written where they could not write it,
+nobody names an environment that there is not, and nobody deletes what is protected.
 
-They are judged when a claim is created and when what they are about changes, never on a finalizer or a status: a claim
+The first two are judged when a claim is created and when what they are about changes, never on a finalizer or a status: a claim
 that is stored is not locked out by another platform file. Pure, and the same objects for the embedded API and for
 kube-apiserver: what depends on the platform file is written into the expressions.
 """
@@ -13,6 +13,7 @@ from typing import Final
 
 from steelyard.api import resources
 from steelyard.api.authors import AUTHOR, GROUPS
+from steelyard.api.claims import PROTECTED
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -134,6 +135,29 @@ def environments(domain: str, claims: Sequence[Resource], names: Sequence[str], 
     }
 
 
+def protection(domain: str, claims: Sequence[Resource]) -> Object:
+    """Nobody deletes a claim that says it is protected, whatever their rights: that takes two steps."""
+    return {
+        "apiVersion": POLICIES.api_version,
+        "kind": POLICIES.kind,
+        "metadata": {"name": f"protected-claims.{resources.compute_group(domain)}"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": _constraints(claims, "DELETE"),
+            "validations": [
+                {
+                    "expression": f"{_annotation('oldObject', PROTECTED)} != 'true'",
+                    "reason": "Forbidden",
+                    "messageExpression": f"oldObject.kind + ' ' + oldObject.metadata.name + ' is protected by the "
+                    f"annotation {PROTECTED}; to delete it, take that off first: kubectl annotate ' + "
+                    f"oldObject.kind.lowerAscii() + ' ' + oldObject.metadata.name + ' -n ' + request.namespace + "
+                    f"' {PROTECTED}-'",
+                }
+            ],
+        },
+    }
+
+
 def binding(policy: Object) -> Object:
     """What puts a policy into force; they are called alike."""
     name = objects.name(policy)
@@ -145,14 +169,14 @@ def binding(policy: Object) -> Object:
     }
 
 
-def _constraints(claims: Sequence[Resource]) -> Object:
+def _constraints(claims: Sequence[Resource], *operations: str) -> Object:
     groups = dict.fromkeys(claim.group for claim in claims)
     return {
         "resourceRules": [
             {
                 "apiGroups": [group],
                 "apiVersions": ["*"],
-                "operations": ["CREATE", "UPDATE"],
+                "operations": list(operations or ("CREATE", "UPDATE")),
                 "resources": [claim.plural for claim in claims if claim.group == group],
             }
             for group in groups

@@ -14,7 +14,7 @@ never be told from a choice of its author, nor follow the environment.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -22,21 +22,13 @@ from steelyard.api import admission, claims, infrastructures, model, resources, 
 from steelyard.api.claims import ClaimSpec, ClaimStatus, EnvironmentName, ObjectReference, SecretReference
 from steelyard.api.infrastructures import InfrastructureName
 from steelyard.api.model import ApiModel, Column, Kind, Scale
+from steelyard.api.sizes import ControlPlaneReplicas, CpuCores, DiskGb, MemoryGi, WorkerReplicas
 
-ControlPlaneReplicas = Literal[1, 3]
-
-WORKERS_MAX = 100
-"""Stops a mistyped number before it becomes machines. The default pod network, a /16, has room for 256."""
 NAME_MAX = 49
 """`<name>-control-plane` must fit into a label value, which holds 63 characters."""
 
 _FROM_ENVIRONMENT = "Default: the environment's."
 
-# Zero workers is allowed: a control plane alone is a cluster, and scaling to nothing overnight is a wish often heard.
-WorkerReplicas = Annotated[int, Field(ge=0, le=WORKERS_MAX)]
-CpuCores = Annotated[int, Field(ge=1, le=512)]
-MemoryGi = Annotated[int, Field(ge=1, le=16384)]
-DiskGb = Annotated[int, Field(ge=1, le=65536)]
 KubernetesVersion = Annotated[
     str, Field(max_length=32, json_schema_extra={"x-kubernetes-validations": [versions.OFFERED_RULE]})
 ]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from steelyard.api import state, troubles
+from steelyard.api.sizes import WORKERS_MAX
 from steelyard.api.troubles import Trouble
-from steelyard.api.workloadcluster import WORKERS_MAX
 from steelyard.cli import output
 from steelyard.frozen import frozen
 from steelyard.kube import objects

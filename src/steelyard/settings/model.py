@@ -13,10 +13,10 @@ from typing import Annotated, Any, Final, Literal, cast
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pydantic.alias_generators import to_camel
 
-from steelyard.api import infrastructures, versions, workloadcluster
+from steelyard.api import infrastructures, versions
 from steelyard.api.claims import EnvironmentName
 from steelyard.api.infrastructures import InfrastructureName
-from steelyard.api.workloadcluster import ControlPlaneReplicas
+from steelyard.api.sizes import ControlPlaneReplicas, CpuCores, DiskGb, MemoryGi, WorkerReplicas
 from steelyard.settings.problems import nearest
 
 PREVIEW: Final = re.compile(r"pr-[1-9][0-9]{0,9}")
@@ -73,10 +73,10 @@ class Environment(SettingsModel):
     control_plane_replicas: ControlPlaneReplicas = Field(
         description="Control-plane nodes of a cluster: 1, or 3 where the loss of one must not stop it."
     )
-    worker_replicas: workloadcluster.WorkerReplicas = Field(description="Worker nodes of a cluster.")
-    cpu_cores: workloadcluster.CpuCores = Field(description="Cores of each node.")
-    memory_gi: workloadcluster.MemoryGi = Field(description="Memory of each node, in GiB.")
-    disk_gb: workloadcluster.DiskGb = Field(description="Root disk of each node, in GiB.")
+    worker_replicas: WorkerReplicas = Field(description="Worker nodes of a cluster.")
+    cpu_cores: CpuCores = Field(description="Cores of each node.")
+    memory_gi: MemoryGi = Field(description="Memory of each node, in GiB.")
+    disk_gb: DiskGb = Field(description="Root disk of each node, in GiB.")
     kubernetes_version: KubernetesVersion = Field(
         description="Kubernetes version of new clusters, and of every claim that names none."
     )

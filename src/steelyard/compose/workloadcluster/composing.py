@@ -13,16 +13,16 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final
 
-import pydantic
-
 from steelyard.api import state, troubles
 from steelyard.api.clusterapi import resources as clusterapi_resources
 from steelyard.api.clusterapi import wellknown
 from steelyard.api.workloadcluster import UsedParameters, WorkloadClusterSpec
 from steelyard.compose import clusterapi, connection, names
-from steelyard.compose.composed import Composed, Condition, Desired, Observed, Refusal, Requirement
+from steelyard.compose import refusing as refusals
+from steelyard.compose.composed import Composed, Condition, Desired, Observed, Requirement
 from steelyard.compose.connection import CONNECTION
 from steelyard.compose.infrastructure import Infrastructure
+from steelyard.compose.refusing import Refused, refusing
 from steelyard.compose.shape import ControlPlane, Network, Pool, Shape, Sizes
 from steelyard.compose.workloadcluster import effective, progress
 from steelyard.compose.workloadcluster.progress import Progress
@@ -44,23 +44,15 @@ COMPOSED_INTEGRATIONS: frozenset[str] = frozenset()
 """Integrations that this version composes objects for."""
 
 
+@refusing
 def compose(
     claim: Object, observed: Observed, platform: Platform, *, infrastructures: Mapping[str, Infrastructure]
 ) -> Composed:
-    try:
-        spec = WorkloadClusterSpec.model_validate(claim.get("spec"))
-    except pydantic.ValidationError as error:
-        return _refused("InvalidClaim", f"the claim cannot be read: {_first(error)}")
-    revision = str(objects.at(claim, "status", "compositionRevision") or REVISION)
-    if revision not in REVISIONS:
-        return _refused(
-            "UnknownCompositionRevision",
-            f"the claim is pinned to composition revision {revision}, which this version of Steelyard does not have; "
-            f"it has {', '.join(sorted(REVISIONS))}. Run the version that made it, or a newer one",
-        )
+    spec = refusals.spec(claim, WorkloadClusterSpec)
+    revision = refusals.revision(claim, REVISIONS, REVISION)
     environment = platform.environment(spec.parameters.environment)
     if environment is None:
-        return _refused(
+        raise Refused(
             "EnvironmentNotAvailable",
             f"the platform file has no environment {spec.parameters.environment}; what was made for the claim stays as "
             f"it is. Set spec.parameters.environment to one of {', '.join(platform.environments)}, or bring it back",
@@ -68,7 +60,7 @@ def compose(
     used, held_back = effective.parameters(spec.parameters, platform, environment, running=_running_version(claim))
     infrastructure = infrastructures.get(used.infrastructure)
     if infrastructure is None:
-        return _refused(
+        raise Refused(
             "InfrastructureNotAvailable",
             f"this version of Steelyard cannot make clusters of infrastructure {used.infrastructure}; "
             f"set spec.parameters.infrastructure to {' or '.join(infrastructures)}",
@@ -113,18 +105,6 @@ def _shape(claim: Object, used: UsedParameters, platform: Platform) -> Shape:
         pools=(Pool(used.worker_replicas, sizes),),
         network=Network(platform.cluster_network.pods, platform.cluster_network.services),
     )
-
-
-def _refused(reason: str, message: str) -> Composed:
-    return Composed(
-        conditions=[Condition("Ready", "False", reason, message)],
-        refusal=Refusal(reason, message),
-    )
-
-
-def _first(error: pydantic.ValidationError) -> str:
-    detail = error.errors(include_url=False)[0]
-    return f"{'.'.join(str(step) for step in ('spec', *detail['loc']))}: {detail['msg']}"
 
 
 def _connection(claim: Object, spec: WorkloadClusterSpec, kubeconfig: Object | None) -> Desired | None:
