@@ -1,9 +1,9 @@
 """The admission policies that ship with the claims: nobody has a Secret written where they could not write it,
 nobody names an environment that there is not, and nobody deletes what is protected.
 
-The first two are judged when a claim is created and when what they are about changes, never on a finalizer or a status: a claim
-that is stored is not locked out by another platform file. Pure, and the same objects for the embedded API and for
-kube-apiserver: what depends on the platform file is written into the expressions.
+The first two are judged when a claim is created and when what they are about changes, never on a finalizer or a
+status: a claim that is stored is not locked out by another platform file. Pure, and the same objects for the embedded
+API and for kube-apiserver: what depends on the platform file is written into the expressions.
 """
 
 from __future__ import annotations
