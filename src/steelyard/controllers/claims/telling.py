@@ -31,8 +31,10 @@ class Teller:
         self._noun = noun
 
     def applied(self, done: Sequence[Change]) -> None:
-        for change in done:
-            _log.info("created" if change.action == "create" else "changed", part=str(change.entry))
+        for action, word in (("create", "created"), ("update", "changed")):
+            parts = [f"{change.entry.kind} {change.entry.name}" for change in done if change.action == action]
+            if parts:
+                _log.info(word, parts=", ".join(parts))
 
     def reported(self, claim: Object, wanted: Sequence[Condition], *, before: object, after: Object) -> None:
         """Before the status is written: what of it is new."""

@@ -17,7 +17,7 @@ from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
-from steelyard.kube.runtime import conditions, drafts
+from steelyard.kube.runtime import conditions, drafts, logs
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.drafts import Draft
@@ -25,6 +25,8 @@ from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.keys import Key
 
 _RETRY = 15.0
+
+_log = logs.get(__name__)
 
 
 class TemplateMissing(Exception):
@@ -146,11 +148,13 @@ class ControlPlaneReconciler:
             return
         if step.action == "remove":
             chosen = next(each for each in current if objects.name(each) == step.machine)
+            _log.info("machine is to go", machine=step.machine)
             await self._delete_machine(chosen)
             return
         await self._own_template(control_plane, cluster)
         wanted = blueprint.machine(control_plane, cluster, names.random_suffix(), step.failure_domain)
         created = await self._client.create(capi.MACHINES, wanted)
+        _log.info("machine made", machine=objects.name(created))
         await self._complete(created, control_plane, cluster, is_first=not current)
 
     async def _member(self, control_plane: Object, machine: Object) -> Member:

@@ -24,7 +24,7 @@ from steelyard.controllers.lifecycle.workload import Connection, Workloads
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
-from steelyard.kube.runtime import drafts, mapping, verdicts
+from steelyard.kube.runtime import drafts, logs, mapping, verdicts
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.drafts import Draft
@@ -35,6 +35,8 @@ _REFERENCE_RETRY = 30.0
 _COMPONENT_RETRY = 10.0
 _KUBECONFIG_RETRY = 10.0
 _to_machine = mapping.to_owner(capi.MACHINES)
+
+_log = logs.get(__name__)
 
 
 class MachineReconciler:
@@ -74,6 +76,7 @@ class MachineReconciler:
             outcome = await self._deletion.advance(draft, observed, connection)
             if outcome.is_finished:
                 await draft.finish(wellknown.MACHINE_FINALIZER)
+                _log.info("machine gone")
                 return Result()
             retry_after = outcome.retry_after
         elif observed.node is not None and connection is not None:
@@ -85,6 +88,9 @@ class MachineReconciler:
         if observed.connection_problem:
             retry_after = min(retry_after or _KUBECONFIG_RETRY, _KUBECONFIG_RETRY)
         wait = status.update(draft.object, observed, self._clock.now())
+        was, now = (objects.at(each, "status", "phase") for each in (draft.original, draft.object))
+        if was != now:
+            _log.info("machine", was=was or "New", now=now)
         await draft.save()
         return Result(wait if wait is not None else retry_after)
 

@@ -15,13 +15,15 @@ from steelyard.controllers.lifecycle.view import View
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
-from steelyard.kube.runtime import drafts
+from steelyard.kube.runtime import drafts, logs
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.drafts import Draft
 from steelyard.kube.runtime.keys import Key
 
 _TEMPLATE_RETRY = 15.0
+
+_log = logs.get(__name__)
 
 
 class MachineDeploymentReconciler:
@@ -76,6 +78,7 @@ class MachineDeploymentReconciler:
         if new is None:
             first = plan.initial_replicas(replicas, old_groups, strategy)
             new = await self._client.create(capi.MACHINE_SETS, blueprint.machine_set(deployment, old, first))
+            _log.info("rollout begun" if old else "machine set made", machine_set=objects.name(new))
         targets = plan.scale(replicas, self._group(new), old_groups, strategy)
         for machine_set in old:
             target = targets.get(objects.name(machine_set))

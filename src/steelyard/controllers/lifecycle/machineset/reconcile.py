@@ -14,7 +14,7 @@ from steelyard.controllers.lifecycle.view import View
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
-from steelyard.kube.runtime import drafts
+from steelyard.kube.runtime import drafts, logs
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.drafts import Draft
@@ -22,6 +22,8 @@ from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.keys import Key
 
 _TEMPLATE_RETRY = 15.0
+
+_log = logs.get(__name__)
 
 
 class TemplateMissing(Exception):
@@ -103,6 +105,7 @@ class MachineSetReconciler:
     async def _create(self, machine_set: Object) -> None:
         wanted = blueprint.machine(machine_set, names.random_suffix())
         created = await self._client.create(capi.MACHINES, wanted)
+        _log.info("machine made", machine=objects.name(created))
         await self._complete(created, machine_set)
 
     async def _complete(self, machine: Object, machine_set: Object) -> None:
@@ -151,6 +154,7 @@ class MachineSetReconciler:
 
     async def _delete_machines(self, chosen: Sequence[Object]) -> None:
         for machine in chosen:
+            _log.info("machine is to go", machine=objects.name(machine))
             with contextlib.suppress(errors.NotFound):
                 await self._client.delete(
                     capi.MACHINES, objects.name(machine), objects.namespace(machine), uid=objects.uid(machine)
