@@ -45,7 +45,7 @@ class Damaged:
             reply = await self._backend.call(self._defect.call(call))
         except errors.ApiError as error:
             raise self._defect.error(error) from None
-        body: Body = orjson.loads(reply.raw if reply.raw is not None else orjson.dumps(reply.body))
+        body: Body = orjson.loads(reply.text())
         return self._defect.reply(Reply(reply.code, self._defect.body(call, body), warnings=reply.warnings))
 
     async def watch(self, call: Call) -> WatchStream:

@@ -2,7 +2,8 @@
 
 A change that a thousand watchers are told of, or a list that is sent in pieces, would each keep the loop from everybody
 else until the last one has it. Whoever has such work asks for room first, in bytes; a turn has room for a megabyte, and
-what does not fit waits in line for the next ones. Where nobody waits, it costs a subtraction.
+what does not fit waits for the next ones: in lines by whose it is, which take turns in their turn. Where nobody waits,
+it costs a subtraction. Work that is not measured in bytes looks at the clock, and has a line of its own (`Pause`).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final, TypeVar
 
 _T = TypeVar("_T")
@@ -25,12 +26,14 @@ TELLING: Final = 3 * 1024
 
 
 class _Turns:
-    __slots__ = ("_is_counting", "_left", "_loop", "_waiting")
+    __slots__ = ("_is_counting", "_left", "_loop", "_per_turn", "_waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, per_turn: int) -> None:
+        self._per_turn = per_turn
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._left = PER_TURN
-        self._waiting: deque[tuple[Callable[[], None], int]] = deque()
+        self._left = per_turn
+        self._waiting: dict[Hashable, deque[tuple[Callable[[], None], int]]] = {}
+        """By whose it is, in the order of their next turn; no line is empty."""
         self._is_counting = False
 
     def run(self, callback: Callable[[], None], size: int) -> None:
@@ -38,14 +41,25 @@ class _Turns:
         if self._has_room(size):
             callback()
         else:
-            self._waiting.append((callback, size))
+            self._line_up(None, callback, size)
 
-    async def take(self, size: int) -> None:
+    async def take(self, size: int, flow: Hashable = None) -> None:
         """Returns when there is room."""
         if not self._has_room(size):
-            room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((lambda: _resolve(room), size))
-            await room
+            await self._in_line(size, flow)
+
+    async def next(self, size: int) -> None:
+        """Returns when there is room in another turn than this one."""
+        self._has_room(size)
+        await self._in_line(size, None)
+
+    async def _in_line(self, size: int, flow: Hashable) -> None:
+        room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line_up(flow, lambda: _resolve(room), size)
+        await room
+
+    def _line_up(self, flow: Hashable, callback: Callable[[], None], size: int) -> None:
+        self._waiting.setdefault(flow, deque()).append((callback, size))
 
     def _has_room(self, size: int) -> bool:
         loop = asyncio.get_running_loop()
@@ -56,7 +70,7 @@ class _Turns:
             self._is_counting = False
         if not self._is_counting:
             self._is_counting = True
-            self._left = PER_TURN
+            self._left = self._per_turn
             loop.call_soon(self._next)
         if self._left <= 0 or self._waiting:
             return False
@@ -64,10 +78,14 @@ class _Turns:
         return True
 
     def _next(self) -> None:
-        self._left = PER_TURN
+        self._left = self._per_turn
         waiting = self._waiting
         while waiting and self._left > 0:
-            callback, size = waiting.popleft()
+            flow, line = next(iter(waiting.items()))
+            callback, size = line.popleft()
+            del waiting[flow]
+            if line:
+                waiting[flow] = line
             self._left -= size
             callback()
         self._is_counting = bool(waiting)
@@ -81,13 +99,17 @@ def _resolve(room: asyncio.Future[None]) -> None:
         room.set_result(None)
 
 
-_TURNS: Final = _Turns()
+_TURNS: Final = _Turns(PER_TURN)
+_PAUSES: Final = _Turns(1)
 run: Final = _TURNS.run
 take: Final = _TURNS.take
 
 
 class Pause:
-    """For work that nobody can send away: lets others have the loop whenever it has had it for a few milliseconds."""
+    """For work that nobody can send away: lets others have the loop whenever it has had it for a few milliseconds.
+
+    However many do such work, one of them goes on in each turn.
+    """
 
     __slots__ = ("_since",)
 
@@ -98,7 +120,7 @@ class Pause:
         """Whether there was a pause."""
         if time.perf_counter() - self._since < _SECONDS:
             return False
-        await asyncio.sleep(0)
+        await _PAUSES.next(1)
         self._since = time.perf_counter()
         return True
 

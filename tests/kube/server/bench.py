@@ -142,7 +142,7 @@ def make_call(
 
 
 def decoded(reply: Reply) -> Object:
-    return cast(Object, orjson.loads(reply.raw if reply.raw is not None else orjson.dumps(reply.body)))
+    return cast(Object, orjson.loads(reply.text()))
 
 
 async def eventually(condition: Callable[[], Any], timeout: float = 5.0) -> None:

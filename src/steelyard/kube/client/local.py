@@ -70,9 +70,9 @@ class LocalClient:
         if continue_token:
             options["continue"] = continue_token
         reply = await self._api.call(self._call("list", resource, namespace, options=options))
-        if reply.records is not None:
-            items = [_in_version(record.object, resource) for record in reply.records]
-            metadata = objects.mapping(reply.metadata)
+        if reply.listing is not None:
+            items = [_in_version(record.object, resource) for record in reply.listing.records]
+            metadata = objects.metadata(reply.listing.head)
         else:
             answer = objects.mapping(_decoded(reply))
             items = cast("list[Object]", objects.sequence(answer.get("items")))

@@ -1,23 +1,31 @@
 """Answers: from a Reply, a document or an error to status, headers and bytes.
 
-The stored JSON goes out as it is. Another form of a long answer takes long to make, and a worker makes it.
+The stored JSON goes out as it is. Another form of a long answer takes long to make, and a worker makes it. Of a long
+list only the beginning is made here; the rest is made as the client reads, a slice at a time, in whatever form
+(protobuf alone begins with its length, and is made whole).
 """
 
 from __future__ import annotations
 
 import asyncio
 import zlib
-from typing import Final, NamedTuple
+from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
 from steelyard.kube import errors
 from steelyard.kube.server import budgets, forms, negotiation, workers
 from steelyard.kube.server.call import Reply
+from steelyard.kube.server.listing import CLOSING, SLICE_BYTES, Listing, Piece
 from steelyard.kube.server.negotiation import Format
 from steelyard.kube.server.shares import Flow
 
+if TYPE_CHECKING:
+    from zlib import _Compress  # pyright: ignore[reportPrivateUsage] - the type has no other name
+
 Headers = tuple[tuple[bytes, bytes], ...]
+Rest = AsyncGenerator[Sequence[Piece]]
 
 _COMPRESS_FROM: Final = 128 * 1024
 """Smaller answers are not worth the time, as upstream found."""
@@ -28,6 +36,10 @@ CONTENT_TYPES: Final[dict[Format, bytes]] = {
 }
 _NO_CACHE: Final = b"no-cache, private"
 _MAX_WARNING: Final = 2048
+_COMPRESSED: Final = ((b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
+_FORMED_BYTES: Final = 256 * 1024
+"""What a worker gets at once of a list that it writes in another form."""
+_COMPRESSOR_BYTES: Final = 256 * 1024
 
 
 class Answer(NamedTuple):
@@ -38,31 +50,93 @@ class Answer(NamedTuple):
     headers: Headers = ()
     cache: bytes = b""
     """Who may keep it; nobody by default."""
+    rest: Rest | None = None
+    """What follows the beginning that `body` then is. How long it will be is not known."""
+    held: int = 0
+    """What it takes in memory for as long as the client has not read it."""
 
     def head(self) -> list[tuple[bytes, bytes]]:
-        head = [
-            (b"content-type", self.content_type),
-            (b"content-length", b"%d" % len(self.body)),
-            (b"cache-control", self.cache or _NO_CACHE),
-            *self.headers,
-        ]
-        return head if self.content_type else head[1:]
+        head = [(b"cache-control", self.cache or _NO_CACHE), *self.headers]
+        if self.rest is None:
+            head.insert(0, (b"content-length", b"%d" % len(self.body)))
+        if self.content_type:
+            head.insert(0, (b"content-type", self.content_type))
+        return head
 
 
 def of_reply(reply: Reply) -> Answer:
     """As JSON, the way it is stored."""
-    body = reply.raw if reply.raw is not None else orjson.dumps(reply.body)
-    return Answer(reply.code, body, headers=_warnings(reply.warnings) if reply.warnings else ())
+    return Answer(reply.code, reply.text(), headers=_warnings(reply.warnings) if reply.warnings else ())
 
 
 async def in_form(reply: Reply, format_: Format, flow: Flow | None, *, pretty: bool) -> Answer:
     """In another form, or indented. Raises NotAcceptable for what has no such form."""
-    raw = reply.raw if reply.raw is not None else orjson.dumps(reply.body)
-    if len(raw) <= budgets.LIGHT_BYTES:
-        body = forms.encode(orjson.loads(raw), format_, pretty=pretty)
-    else:
-        body = await workers.SHARED.write(format_, raw, flow)
+    body = await _formed(reply.text(), format_, flow, pretty=pretty)
     return Answer(reply.code, body, CONTENT_TYPES[format_], _warnings(reply.warnings) if reply.warnings else ())
+
+
+async def of_listing(
+    reply: Reply, listing: Listing, format_: Format, flow: Flow | None, *, pretty: bool = False
+) -> Answer:
+    """Whole if it is short. The first slice is made here, so that what fails then is still answered as an error."""
+    is_plain = format_ == "json" and not pretty
+    if listing.is_short:
+        return of_reply(reply) if is_plain else await in_form(reply, format_, flow, pretty=pretty)
+    headers = _warnings(reply.warnings) if reply.warnings else ()
+    if format_ == "protobuf":
+        parts = [piece async for pieces in _plain(listing, flow) for piece in pieces]
+        return Answer(reply.code, await _formed(b"".join(parts), format_, flow), CONTENT_TYPES[format_], headers)
+    rest = _plain(listing, flow) if is_plain else _in_slices(listing, format_, flow)
+    first = await anext(rest)
+    held = listing.own_bytes() + (SLICE_BYTES if is_plain else _FORMED_BYTES)
+    return Answer(reply.code, b"".join(first), CONTENT_TYPES[format_], headers, rest=rest, held=held)
+
+
+async def _formed(
+    text: bytes, format_: Format, flow: Flow | None, *, pretty: bool = True, patient: bool = False
+) -> bytes:
+    if len(text) <= budgets.LIGHT_BYTES:
+        return forms.encode(orjson.loads(text), format_, pretty=pretty)
+    return await workers.SHARED.write(format_, text, flow, patient=patient)
+
+
+async def _plain(listing: Listing, flow: Flow | None) -> Rest:
+    before = listing.opening()
+    async for pieces in listing.slices(flow):
+        yield before, *pieces
+        before = b","
+    yield (CLOSING,)
+
+
+async def _in_slices(listing: Listing, format_: Format, flow: Flow | None) -> Rest:
+    """Each slice is written as a list of its own, and taken out of what stands around its items."""
+    field = listing.field.encode()
+    if format_ == "yaml":
+        fields: list[str] = sorted(listing.head)
+        opening = await _yaml_fields(listing, [name for name in fields if name < listing.field], flow)
+        closing = await _yaml_fields(listing, [name for name in fields if name > listing.field], flow)
+        around, separator = (b"%b:\n" % field, b""), b""
+        opening += around[0]
+    else:
+        around, separator = (b'{\n  "%b": [\n' % field, b"\n  ]\n}\n"), b",\n"
+        empty = b"]\n}\n"
+        opening = (await _formed(listing.opening() + CLOSING, format_, flow)).removesuffix(empty) + b"\n"
+        closing = around[1]
+    before = opening
+    is_first = True
+    async for pieces in listing.slices(flow, _FORMED_BYTES):
+        text = b'{"%b":[%b]}' % (field, b"".join(pieces))
+        # Whoever has begun to get the list is not told to come again.
+        written = await _formed(text, format_, flow, patient=not is_first)
+        yield before, memoryview(written)[len(around[0]) : len(written) - len(around[1])]
+        before, is_first = separator, False
+    yield (closing,)
+
+
+async def _yaml_fields(listing: Listing, fields: list[str], flow: Flow | None) -> bytes:
+    if not fields:
+        return b""
+    return await _formed(orjson.dumps({name: listing.head[name] for name in fields}), "yaml", flow)
 
 
 def of_error(error: Exception, accept: str = "") -> Answer:
@@ -101,16 +175,50 @@ def text(code: int, content: str) -> Answer:
 
 async def compressed(answer: Answer, accept_encoding: str) -> Answer:
     """The answer, compressed in a thread if it is large and the client can read it."""
-    if len(answer.body) <= _COMPRESS_FROM or "gzip" not in accept_encoding:
+    if "gzip" not in accept_encoding:
+        return answer
+    if answer.rest is not None:
+        return await _compressed_in_slices(answer, answer.rest)
+    if len(answer.body) <= _COMPRESS_FROM:
         return answer
     body = await asyncio.to_thread(_gzip, answer.body)
-    headers = (*answer.headers, (b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
-    return Answer(answer.code, body, answer.content_type, headers, answer.cache)
+    return answer._replace(body=body, headers=(*answer.headers, *_COMPRESSED))
+
+
+async def _compressed_in_slices(answer: Answer, rest: Rest) -> Answer:
+    """Whether it is large is known when enough of it is there."""
+    parts: list[Piece] = [answer.body]
+    while sum(map(len, parts)) <= _COMPRESS_FROM:
+        pieces = await anext(rest, None)
+        if pieces is None:
+            return answer._replace(body=b"".join(parts), rest=None)
+        parts += pieces
+    return answer._replace(
+        body=b"",
+        headers=(*answer.headers, *_COMPRESSED),
+        rest=_gzipped(b"".join(parts), rest),
+        held=answer.held + _COMPRESSOR_BYTES,
+    )
+
+
+async def _gzipped(first: bytes, rest: Rest) -> Rest:
+    compressor = _compressor()
+    try:
+        yield (await asyncio.to_thread(compressor.compress, first),)
+        async for pieces in rest:
+            yield (await asyncio.to_thread(compressor.compress, b"".join(pieces)),)
+        yield (await asyncio.to_thread(compressor.flush),)
+    finally:
+        await rest.aclose()
 
 
 def _gzip(body: bytes) -> bytes:
-    compressor = zlib.compressobj(level=1, wbits=31)
+    compressor = _compressor()
     return compressor.compress(body) + compressor.flush()
+
+
+def _compressor() -> _Compress:
+    return zlib.compressobj(level=1, wbits=31)
 
 
 def _warnings(warnings: tuple[str, ...]) -> Headers:

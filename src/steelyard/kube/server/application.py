@@ -165,7 +165,9 @@ class Application:
                     await bodies.prepare(call, payload)
                 reply = await self._backend.call(call)
                 pretty = accepted.pretty or request.is_pretty(options)
-                if accepted.format == "json" and not pretty:
+                if reply.listing is not None:
+                    answer = await answers.of_listing(reply, reply.listing, accepted.format, flow, pretty=pretty)
+                elif accepted.format == "json" and not pretty:
                     answer = answers.of_reply(reply)
                 else:
                     answer = await answers.in_form(reply, accepted.format, flow, pretty=pretty)
@@ -341,7 +343,10 @@ class Request:
         if self.warnings:
             answer = answers.with_warnings(answer, self.warnings)
         answer = await answers.compressed(answer, self.header(b"accept-encoding"))
-        await self.exchange.respond(answer.code, answer.head(), answer.body)
+        if answer.rest is None:
+            await self.exchange.respond(answer.code, answer.head(), answer.body)
+        else:
+            await self.exchange.stream(answer.code, answer.head(), answer.body, answer.rest, answer.held)
 
 
 def _joined(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

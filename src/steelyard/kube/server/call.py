@@ -6,12 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import orjson
+
 from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
+from steelyard.kube.server.listing import Listing
 from steelyard.kube.store.record import Record
 
 if TYPE_CHECKING:
@@ -89,9 +92,10 @@ class Call:
 
 @dataclass(slots=True)
 class Reply:
-    """`raw` is the body's JSON where the server has it ready (straight from the store); else `body` is encoded.
+    """`raw` is the body's JSON where the server has it ready (straight from the store), `listing` a list of which it
+    has the parts; else `body` is encoded.
 
-    With `raw` come the record or records it was made of, for a caller in the same process who wants objects, not bytes.
+    With `raw` and `listing` come the record or records, for a caller in the same process who wants objects, not bytes.
     """
 
     code: int
@@ -99,6 +103,10 @@ class Reply:
     raw: bytes | None = None
     warnings: tuple[str, ...] = ()
     record: Record | None = None
-    records: Sequence[Record] | None = None
-    """The items of a list; its metadata is in `metadata`."""
-    metadata: Object | None = None
+    listing: Listing | None = None
+
+    def text(self) -> bytes:
+        """The body's JSON, whatever it is made of."""
+        if self.raw is not None:
+            return self.raw
+        return self.listing.text() if self.listing is not None else orjson.dumps(self.body)

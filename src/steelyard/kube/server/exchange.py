@@ -2,13 +2,14 @@
 
 The head is always there. A body that came with it is there as well and costs no waiting; a larger one is waited for,
 up to the limit, and counts among the bodies that the process holds until it is answered. The answer goes out whole
-(`respond`) or in pieces (`begin`, `send`, `end`); others get a turn between the slices of a long one.
+(`respond`), in pieces (`begin`, `send`, `end`), or as it is made (`stream`); others get a turn between the slices of a
+long one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from steelyard.kube.server.protocol import Connection
 
 Header = tuple[bytes, bytes]
+Piece = bytes | memoryview
 
 _STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -37,7 +39,7 @@ class Exchange:
     __slots__ = (
         "_arrival", "_body", "_chunked", "_connection", "_is_given_up", "_overflowed", "_parts", "_pieces",
         "expects_continue", "flow", "headers", "held", "is_answered", "is_complete", "is_gone", "keep_alive",
-        "method", "path", "query",
+        "knows_chunks", "method", "path", "query",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +54,8 @@ class Exchange:
         """Names in lower case."""
         self.keep_alive = keep_alive
         self.expects_continue = False
+        self.knows_chunks = True
+        """HTTP 1.0 does not: what has no length ends there with the connection."""
         self.is_answered = False
         self.is_gone = False
         self.flow: Flow | None = None
@@ -102,24 +106,48 @@ class Exchange:
             if len(body) <= _WORTH_JOINING:
                 self._connection.write(head + body)
             else:
-                self._connection.unread = len(body)
+                self._connection.keep(len(body))
                 self._connection.write(head)
                 await self._write(body)
             self._finish()
 
     async def begin(self, code: int, headers: Sequence[Header]) -> None:
         """The head of an answer whose body follows with `send`; in chunks, unless a header says how long it is."""
-        self._chunked = all(name != b"content-length" for name, _ in headers)
+        self._chunked = self.knows_chunks and all(name != b"content-length" for name, _ in headers)
         if self._chunked:
             headers = (*headers, (b"transfer-encoding", b"chunked"))
         if await self._is_writable():
             self._connection.write(self._head(code, headers))
 
+    async def stream(
+        self, code: int, headers: Sequence[Header], first: bytes, rest: AsyncGenerator[Sequence[Piece]], held: int
+    ) -> None:
+        """An answer whose rest is made while it goes out: nothing of it before the client has read what came before.
+
+        `held` is what it takes in memory meanwhile. What fails cuts the connection, which alone tells the client that
+        the answer is not whole.
+        """
+        self._connection.keep(held)
+        try:
+            await self.begin(code, headers)
+            await self.send(first)
+            while self.method != "HEAD" and await self._is_writable():
+                pieces = await anext(rest, None)
+                if pieces is None:
+                    break
+                await self.send_pieces(pieces, sum(map(len, pieces)))
+            await self.end()
+        except Exception:
+            self._connection.abort()
+            raise
+        finally:
+            await rest.aclose()
+
     async def send(self, data: bytes) -> None:
         """Waits while the client reads more slowly than this is called."""
         await self.send_pieces((data,), len(data))
 
-    async def send_pieces(self, pieces: Sequence[bytes], size: int) -> None:
+    async def send_pieces(self, pieces: Sequence[Piece], size: int) -> None:
         """The same for data that need not be put together first: `size` bytes in all."""
         if not size or self.method == "HEAD" or not await self._is_writable():
             return
@@ -134,13 +162,13 @@ class Exchange:
         if self._chunked and not self.is_gone:
             self._connection.write(b"\r\n")
 
-    async def _write(self, data: bytes) -> None:
+    async def _write(self, data: Piece) -> None:
         """In slices, so that no more than one waits in memory for a client that does not read, and with others."""
         whole = memoryview(data)
         for start in range(0, len(data), _WORTH_JOINING):
             if not await self._is_writable():
                 return
-            await turns.take(_WORTH_JOINING)
+            await turns.take(_WORTH_JOINING, self.flow)
             self._connection.write(whole[start : start + _WORTH_JOINING])
 
     async def end(self) -> None:
@@ -187,9 +215,9 @@ class Exchange:
         self._wake()
 
     def _release(self) -> None:
-        if self.held:
-            self._connection.intake.release(self, self.held)
-            self.held = 0
+        held, self.held = self.held, 0
+        if held:
+            self._connection.intake.release(self, held)
 
     def complete(self) -> None:
         self.is_complete = True

@@ -21,8 +21,6 @@ class Holder(Protocol):
     @property
     def flow(self) -> Flow | None: ...
     @property
-    def held(self) -> int: ...
-    @property
     def is_complete(self) -> bool: ...
     def give_up(self) -> None: ...
 
@@ -34,13 +32,13 @@ class Intake:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._holders: dict[Holder, None] = {}
-        """Since when, in order."""
+        self._holders: dict[Holder, int] = {}
+        """How much each holds, in the order in which they began to."""
         self.held = 0
 
     def hold(self, holder: Holder, size: int) -> None:
         """So much more. Somebody may have to give up, be it this one."""
-        self._holders.setdefault(holder)
+        self._holders[holder] = self._holders.get(holder, 0) + size
         self.held += size
         before = self.held + 1
         while self._max_bytes < self.held < before:
@@ -48,13 +46,15 @@ class Intake:
             self._make_room(holder)
 
     def release(self, holder: Holder, size: int) -> None:
-        self._holders.pop(holder, None)
+        left = self._holders.pop(holder, 0) - size
+        if left > 0:
+            self._holders[holder] = left
         self.held -= size
 
     def _make_room(self, newest: Holder) -> None:
         by_flow: dict[Flow | None, int] = {}
-        for holder in self._holders:
-            by_flow[holder.flow] = by_flow.get(holder.flow, 0) + holder.held
+        for holder, held in self._holders.items():
+            by_flow[holder.flow] = by_flow.get(holder.flow, 0) + held
         largest = max(by_flow, key=lambda flow: by_flow[flow])
         unfinished = (each for each in self._holders if each.flow is largest and not each.is_complete)
         next(unfinished, newest).give_up()

@@ -94,9 +94,10 @@ class Connection(asyncio.BufferedProtocol):
         self.is_new = True
         """No request has come yet."""
         self._flow: Flow | None = None
-        self.unread = 0
-        """Bytes of the answer that is being written, if it is long."""
+        self._kept = 0
+        """Bytes that the answer that is being written keeps in memory, if it is long."""
         self.held = 0
+        """The same and what the transport has of it."""
         self.is_complete = False
         self._receiving: Exchange | None = None
         """The one whose body is being read."""
@@ -127,6 +128,7 @@ class Connection(asyncio.BufferedProtocol):
             if exchange is not None:
                 exchange.disconnect()
         self._waiting.clear()
+        self._kept = 0
         self.resume_writing()
         # The parser refers to its connection: without this only the garbage collector would end both.
         self._parser = None
@@ -163,13 +165,23 @@ class Connection(asyncio.BufferedProtocol):
 
     def give_up(self) -> None:
         """Too much is held for clients that do not read."""
-        self._release()
+        self._count(0)
         self.abort()
 
-    def _release(self) -> None:
-        if self.held:
-            self.intake.release(self, self.held)
-            self.held = 0
+    def keep(self, size: int) -> None:
+        """The answer that is being written takes so much memory until it is read."""
+        self._kept = size
+        self._count(size)
+
+    def _count(self, size: int) -> None:
+        """Tells the intake how much this connection holds; what administrators ask for is not counted."""
+        if self.owner is None:
+            size = 0
+        more, self.held = size - self.held, size
+        if more > 0:
+            self.intake.hold(self, more)
+        elif more:
+            self.intake.release(self, -more)
 
     @property
     def is_at_work(self) -> bool:
@@ -207,16 +219,15 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         self.is_congested = True
         self._wait()
-        if self.owner is not None and not self.held:
-            self.held = max(self.unread, self._transport.get_write_buffer_size())
-            self.intake.hold(self, self.held)
+        self._count(self._kept + self._transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         self.is_congested = False
-        self._release()
+        self._count(self._kept)
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
         self._drained = None
+        self._start_next()
 
     async def drained(self) -> None:
         """Until the client has read, or gone."""
@@ -245,8 +256,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._refuse(too_much)
                 return
         if self._waiting:
-            if self._serving is None:
-                self._start(self._waiting.popleft())
+            self._start_next()
             if self._waiting:
                 self._transport.pause_reading()
 
@@ -298,6 +308,7 @@ class Connection(asyncio.BufferedProtocol):
             keep_alive=parser.should_keep_alive() and parser.get_http_version() != "1.0",
         )
         exchange.expects_continue = self._expects_continue
+        exchange.knows_chunks = parser.get_http_version() != "1.0"
         self._receiving = exchange
         self._waiting.append(exchange)
 
@@ -310,8 +321,13 @@ class Connection(asyncio.BufferedProtocol):
         assert self._receiving is not None
         self._receiving.complete()
 
-    def _start(self, exchange: Exchange) -> None:
-        self._serving = exchange
+    def _start_next(self) -> None:
+        """Nothing is begun for a client that has not read the answer before."""
+        if not self._waiting or self._serving is not None or self.is_congested or self._transport.is_closing():
+            return
+        exchange = self._serving = self._waiting.popleft()
+        if not self._waiting:
+            self._transport.resume_reading()
         self._traffic.tasks.add(asyncio.get_running_loop().create_task(self._answer(exchange)))
 
     async def _answer(self, exchange: Exchange) -> None:
@@ -330,14 +346,12 @@ class Connection(asyncio.BufferedProtocol):
         """The exchange has been answered; the next one's turn."""
         self._serving = None
         self._flow = exchange.flow
-        self.unread = 0
+        self.keep(0)
         self._wait()
         if not exchange.keep_alive:
             self._transport.close()
-        elif self._waiting:
-            self._start(self._waiting.popleft())
-            if not self._waiting:
-                self._transport.resume_reading()
+        else:
+            self._start_next()
 
 
 class _Metered:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import orjson
 
-from steelyard.kube import errors, objects, turns
+from steelyard.kube import errors, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server import listoptions, selection, tables
 from steelyard.kube.server import options as parameters
 from steelyard.kube.server.call import Call, Reply
 from steelyard.kube.server.core import Core, glimpse, raw, shown, shown_all, view
+from steelyard.kube.server.listing import Listing, Piece
 from steelyard.kube.server.listoptions import Continuation, ListOptions
 from steelyard.kube.server.registry import Served
 from steelyard.kube.store.errors import Compacted
 from steelyard.kube.store.record import Record
+
+_MADE_WEIGHT: Final = 8
+"""To make a row or the metadata of an object takes as long as to send so many times its bytes."""
 
 
 async def get(core: Core, served: Served, call: Call) -> Reply:
@@ -69,28 +74,44 @@ async def list_(core: Core, served: Served, call: Call) -> Reply:
         metadata["continue"] = Continuation(page.revision, start, left).token()
         if not chosen:
             metadata["remainingItemCount"] = left
+    listing = _listing(core, served, call, records, metadata)
+    listing.has_own_records = page.exact or served.conversion is not None
+    return Reply(200, listing=listing)
+
+
+def _listing(core: Core, served: Served, call: Call, records: list[Record], metadata: Object) -> Listing:
     if call.representation == "object":
-        opening = orjson.dumps(
-            {"kind": served.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata}
-        )[:-1]
-        items = b",".join(await turns.paced(lambda record: _item(record, served), records))
-        return Reply(200, raw=b'%b,"items":[%b]}' % (opening, items), records=records, metadata=metadata)
+        head: Object = {"kind": served.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata}
+        return Listing(head, "items", records, lambda some: _items(some, served))
+    version = call.meta_version
     if call.representation == "metadata":
-        version = call.meta_version
-        parts = await turns.paced(lambda record: tables.partial(glimpse(record, served), version), records)
-        return Reply(200, tables.partial_list(parts, metadata, version))
-    row = _row(core, served, call)
-    rows = await turns.paced(lambda record: row(glimpse(record, served)), records)
-    return Reply(200, tables.render(served.columns, rows, metadata, version=call.meta_version))
+        head = tables.partial_list((), metadata, version)
+        make: Callable[[Object], Object] = functools.partial(tables.partial, version=version)
+    else:
+        head = tables.render(served.columns, (), metadata, version=version)
+        make = _row(core, served, call)
+    field = next(reversed(head))
+    return Listing(head, field, records, lambda some: _made(some, served, make), weight=_MADE_WEIGHT)
 
 
-def _item(record: Record, served: Served) -> bytes:
-    """An item of a list: those of built-in kinds do not repeat what the list says of them."""
-    value = raw(record.value, served)
+def _items(records: Sequence[Record], served: Served) -> Sequence[Piece]:
+    """The stored JSON of each: items of built-in kinds do not repeat what the list says of them."""
+    values = [record.value for record in records]
+    if not all(value.startswith(served.opening) for value in values):
+        values = [raw(value, served) for value in values]
     if served.custom:
-        return value
+        return (b",".join(values),) if len(values) > 1 else values
     named = b'%b"kind":"%b",' % (served.opening, served.resource.kind.encode())
-    return b"{" + value[len(named) :] if value.startswith(named) else value
+    rest = len(named)
+    if not all(value.startswith(named) for value in values):
+        return (b",".join(b"{" + value[rest:] if value.startswith(named) else value for value in values),)
+    if len(values) == 1:
+        return b"{", memoryview(values[0])[rest:]
+    return (b"{" + b",{".join([value[rest:] for value in values]),)
+
+
+def _made(records: Sequence[Record], served: Served, make: Callable[[Object], Object]) -> Sequence[Piece]:
+    return (orjson.dumps([make(glimpse(record, served)) for record in records])[1:-1],)
 
 
 def not_older_than(core: Core, revision: int) -> None:

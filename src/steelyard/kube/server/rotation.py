@@ -30,10 +30,11 @@ class Rotation:
         """In the order of their next turn; no queue is empty."""
 
     @contextlib.asynccontextmanager
-    async def turn(self, flow: Hashable) -> AsyncGenerator[None]:
-        """Waits for a turn and has it. Raises Overloaded if too many of the flow wait already."""
+    async def turn(self, flow: Hashable, *, patient: bool = False) -> AsyncGenerator[None]:
+        """Waits for a turn and has it. Raises Overloaded if too many of the flow wait already, unless this one would
+        rather wait: it has had turns before, and could not use them without this one."""
         if self._taken >= self._at_once:
-            await self._wait(flow)
+            await self._wait(flow, patient=patient)
         self._taken += 1
         try:
             yield
@@ -41,9 +42,9 @@ class Rotation:
             self._taken -= 1
             self._next()
 
-    async def _wait(self, flow: Hashable) -> None:
+    async def _wait(self, flow: Hashable, *, patient: bool) -> None:
         queue = self._waiting.setdefault(flow, deque())
-        if len(queue) >= self._per_flow:
+        if len(queue) >= self._per_flow and not patient:
             raise too_many()
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(ready)

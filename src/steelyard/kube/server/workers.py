@@ -105,16 +105,19 @@ class Workers:
         except _Ended:
             raise errors.BadRequest(_TOO_LONG_TO_READ.format("protobuf")) from None
 
-    async def write(self, form: Format, data: bytes, flow: Hashable) -> bytes:
-        """JSON in another form, or indented. Raises what `forms.encode` does."""
+    async def write(self, form: Format, data: bytes, flow: Hashable, *, patient: bool = False) -> bytes:
+        """JSON in another form, or indented. Raises what `forms.encode` does. Who is `patient` waits however many of
+        the flow do."""
         work = {"yaml": workerprocess.WRITE, "protobuf": workerprocess.WRITE_PROTOBUF, "json": workerprocess.INDENT}
         try:
-            return (await self._do(flow, work[form], data, _WRITE_SECONDS))[1]
+            return (await self._do(flow, work[form], data, _WRITE_SECONDS, patient=patient))[1]
         except _Ended:
             raise errors.Timeout(_TOO_LONG_TO_WRITE) from None
 
-    async def _do(self, flow: Hashable, work: bytes, data: bytes, deadline: float) -> tuple[bytes, bytes]:
-        async with self._rotation.turn(flow):
+    async def _do(
+        self, flow: Hashable, work: bytes, data: bytes, deadline: float, *, patient: bool = False
+    ) -> tuple[bytes, bytes]:
+        async with self._rotation.turn(flow, patient=patient):
             while self._idle:
                 worker = self._idle.pop()
                 if worker.is_alive:
