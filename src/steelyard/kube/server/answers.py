@@ -51,7 +51,7 @@ class Answer(NamedTuple):
     cache: bytes = b""
     """Who may keep it; nobody by default."""
     rest: Rest | None = None
-    """What follows the beginning that `body` then is. How long it will be is not known."""
+    """What is made while it goes out, instead of `body`. How long it will be is not known."""
     held: int = 0
     """What it takes in memory for as long as the client has not read it."""
 
@@ -88,8 +88,18 @@ async def of_listing(
         return Answer(reply.code, await _formed(b"".join(parts), format_, flow), CONTENT_TYPES[format_], headers)
     rest = _plain(listing, flow) if is_plain else _in_slices(listing, format_, flow)
     first = await anext(rest)
-    held = listing.own_bytes() + (SLICE_BYTES if is_plain else _FORMED_BYTES)
-    return Answer(reply.code, b"".join(first), CONTENT_TYPES[format_], headers, rest=rest, held=held)
+    held = listing.own_bytes() + (SLICE_BYTES if is_plain else max(_FORMED_BYTES, listing.largest()))
+    return Answer(reply.code, b"", CONTENT_TYPES[format_], headers, rest=_resumed(first, rest), held=held)
+
+
+async def _resumed(first: Sequence[Piece], rest: Rest) -> Rest:
+    try:
+        yield first
+        del first
+        async for pieces in rest:
+            yield pieces
+    finally:
+        await rest.aclose()
 
 
 async def _formed(
@@ -187,26 +197,27 @@ async def compressed(answer: Answer, accept_encoding: str) -> Answer:
 
 async def _compressed_in_slices(answer: Answer, rest: Rest) -> Answer:
     """Whether it is large is known when enough of it is there."""
-    parts: list[Piece] = [answer.body]
+    parts: list[Piece] = []
     while sum(map(len, parts)) <= _COMPRESS_FROM:
         pieces = await anext(rest, None)
         if pieces is None:
             return answer._replace(body=b"".join(parts), rest=None)
         parts += pieces
     return answer._replace(
-        body=b"",
         headers=(*answer.headers, *_COMPRESSED),
-        rest=_gzipped(b"".join(parts), rest),
+        rest=_gzipped(_resumed(parts, rest)),
         held=answer.held + _COMPRESSOR_BYTES,
     )
 
 
-async def _gzipped(first: bytes, rest: Rest) -> Rest:
+async def _gzipped(rest: Rest) -> Rest:
     compressor = _compressor()
     try:
-        yield (await asyncio.to_thread(compressor.compress, first),)
         async for pieces in rest:
-            yield (await asyncio.to_thread(compressor.compress, b"".join(pieces)),)
+            for piece in pieces:
+                for start in range(0, len(piece), _COMPRESS_FROM):
+                    some = memoryview(piece)[start : start + _COMPRESS_FROM]
+                    yield (await asyncio.to_thread(compressor.compress, some),)
         yield (await asyncio.to_thread(compressor.flush),)
     finally:
         await rest.aclose()

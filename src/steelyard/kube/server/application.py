@@ -346,7 +346,7 @@ class Request:
         if answer.rest is None:
             await self.exchange.respond(answer.code, answer.head(), answer.body)
         else:
-            await self.exchange.stream(answer.code, answer.head(), answer.body, answer.rest, answer.held)
+            await self.exchange.stream(answer.code, answer.head(), answer.rest, answer.held)
 
 
 def _joined(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

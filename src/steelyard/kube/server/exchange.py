@@ -120,9 +120,9 @@ class Exchange:
             self._connection.write(self._head(code, headers))
 
     async def stream(
-        self, code: int, headers: Sequence[Header], first: bytes, rest: AsyncGenerator[Sequence[Piece]], held: int
+        self, code: int, headers: Sequence[Header], slices: AsyncGenerator[Sequence[Piece]], held: int
     ) -> None:
-        """An answer whose rest is made while it goes out: nothing of it before the client has read what came before.
+        """An answer that is made while it goes out: nothing of it before the client has read what came before.
 
         `held` is what it takes in memory meanwhile. What fails cuts the connection, which alone tells the client that
         the answer is not whole.
@@ -130,9 +130,8 @@ class Exchange:
         self._connection.keep(held)
         try:
             await self.begin(code, headers)
-            await self.send(first)
             while self.method != "HEAD" and await self._is_writable():
-                pieces = await anext(rest, None)
+                pieces = await anext(slices, None)
                 if pieces is None:
                     break
                 await self.send_pieces(pieces, sum(map(len, pieces)))
@@ -141,7 +140,7 @@ class Exchange:
             self._connection.abort()
             raise
         finally:
-            await rest.aclose()
+            await slices.aclose()
 
     async def send(self, data: bytes) -> None:
         """Waits while the client reads more slowly than this is called."""

@@ -52,6 +52,10 @@ class Listing:
         """What is in memory for this list alone."""
         return sum(len(record.value) for record in self.records) if self.has_own_records else 0
 
+    def largest(self) -> int:
+        """Bytes of a record."""
+        return max(len(record.value) for record in self.records)
+
     def cuts(self, size: int = SLICE_BYTES) -> Iterator[tuple[Sequence[Record], int]]:
         """So many stored bytes at a time, or one record, and how much room in a turn it takes to encode and send it."""
         records = self.records

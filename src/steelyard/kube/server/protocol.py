@@ -43,6 +43,10 @@ logger = logging.getLogger(__name__)
 Serve = Callable[[Exchange], Coroutine[Any, Any, None]]
 
 _BUFFER_BYTES: Final = 64 * 1024
+_UNREAD_BYTES: Final = 32 * 1024
+"""Encrypted, besides what the socket has: with more, nothing is written before the client has read. A TLS transport
+would take half a megabyte.
+"""
 _TCP_KEEPALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 _PARTING_SECONDS: Final = 0.5
 
@@ -110,6 +114,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_UNREAD_BYTES)
         self._traffic.connections.add(self)
         door = self._traffic.door
         door.guests.add(self)
