@@ -14,10 +14,10 @@ import orjson
 
 from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
-from steelyard.kube.server.listing import Listing
 from steelyard.kube.store.record import Record
 
 if TYPE_CHECKING:
+    from steelyard.kube.server.listing import Listing
     from steelyard.kube.server.shares import Flow
 
 Verb = Literal["", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]

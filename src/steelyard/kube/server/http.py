@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from steelyard.kube.pki import KeyPair
-from steelyard.kube.server import door, tlsfiles
+from steelyard.kube.server import door, memory, tlsfiles
 from steelyard.kube.server import metrics as request_metrics
 from steelyard.kube.server.access import defaults
 from steelyard.kube.server.application import Application, Backend
@@ -58,6 +58,7 @@ async def listen(
     `commons` is what it shares with other servers of the process; a server of its own has the given `limits` or the
     usual ones. `is_platform` says that its administrators are those of the process, and never wait.
     """
+    memory.tune()
     metrics = metrics or request_metrics.DEFAULT
     authenticator = authenticator or TokensAndCertificates()
     endpoints = Endpoints(version, checks or {}, metrics)
