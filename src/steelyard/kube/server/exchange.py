@@ -224,6 +224,7 @@ class Exchange:
 
     def disconnect(self) -> None:
         self.is_gone = True
+        self._body, self._parts = b"", None
         self._release()
         self._wake()
 
@@ -245,5 +246,7 @@ class Exchange:
 
     def _finish(self) -> None:
         self.is_answered = True
+        # The connection knows its last request for as long as it lasts.
+        self._body, self._parts = b"", None
         self._release()
         self._connection.finished(self)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
 import ssl
 import time
 from collections import deque
@@ -30,7 +29,7 @@ from urllib.parse import unquote
 import httptools
 
 from steelyard.kube import errors
-from steelyard.kube.server import authn, budgets, clientcerts
+from steelyard.kube.server import authn, budgets, clientcerts, transports
 from steelyard.kube.server.authn import Authenticator
 from steelyard.kube.server.call import User
 from steelyard.kube.server.door import Door, Patience
@@ -47,7 +46,6 @@ _UNREAD_BYTES: Final = 32 * 1024
 """Encrypted, besides what the socket has: with more, nothing is written before the client has read. A TLS transport
 would take half a megabyte.
 """
-_TCP_KEEPALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
 _PARTING_SECONDS: Final = 0.5
 
 
@@ -121,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         self._wait()
         peer: tuple[str, int] | None = transport.get_extra_info("peername")
         self.source = peer[0] if peer else ""
-        _keep_alive(transport.get_extra_info("socket"))
+        transports.keep_alive(transport.get_extra_info("socket"))
         tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
         if tls is not None and (certificate := tls.getpeercert(binary_form=True)):
             self._identify(tls, certificate)
@@ -135,9 +133,11 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting.clear()
         self._kept = 0
         self.resume_writing()
-        # The parser refers to its connection: without this only the garbage collector would end both.
-        self._parser = None
         self.end_stream()
+        # Parser, exchange and transport refer to their connection: without this only the garbage collector would end
+        # them, and a transport has buffers as large as what has come through it.
+        self._parser = self._receiving = None
+        self._transport = transports.GONE
 
     def _identify(self, tls: ssl.SSLObject, certificate: bytes) -> None:
         try:
@@ -403,12 +403,3 @@ def _split(url: bytes) -> tuple[str, bytes]:
 def read_buffer() -> memoryview:
     """Shared by all connections of a listener: it is empty again before the event loop turns to the next one."""
     return memoryview(bytearray(_BUFFER_BYTES))
-
-
-def _keep_alive(connection: socket.socket | None) -> None:
-    if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
-        return
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _TCP_KEEPALIVE:
-        if hasattr(socket, name):
-            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
