@@ -262,4 +262,4 @@ def _in_version(obj: Object, resource: Resource) -> Object:
 def _decoded(reply: Reply) -> Any:
     if reply.body is not None:
         return reply.body
-    return orjson.loads(reply.raw) if reply.raw else {}
+    return orjson.loads(reply.text()) if reply.raw or reply.listing is not None else {}
