@@ -153,6 +153,7 @@ async def _serve(options: Options, on_ready: OnReady | None, companion: Companio
     async with contextlib.AsyncExitStack() as stack:
         with collecting.paused():
             platform = await stack.enter_async_context(started(options))
+        stack.enter_context(collecting.paced())
         if on_ready is not None:
             origin = options.platform_file or "none, built-in defaults"
             description = f"domain {options.platform.domain}, {options.platform.infrastructure} machines"

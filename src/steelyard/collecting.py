@@ -1,12 +1,37 @@
-"""When Python looks for garbage. While modules are imported and the platform starts, nearly everything that is made
-stays; looking through it again and again is a tenth of the time until the platform is ready.
+"""When Python looks for garbage.
+
+While modules are imported and the platform starts, nearly everything that is made stays; looking through it again and
+again is a tenth of the time until the platform is ready.
+
+While the platform runs, Python would look through everything whenever there is a quarter more of it, in the middle of
+whatever is done: with some ten thousand objects in the store that holds everybody up for a third of a second, and
+whoever sends much makes it happen often. Most of what a server makes has no cycles and goes without being looked for.
+So it is looked for in small portions, and through everything only while there is little to do.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
+import time
 from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Final
+
+_TICK_SECONDS: Final = 0.25
+_IDLE: Final = 0.25
+"""Part of one core."""
+_MANY: Final = 20_000
+"""More that is new than is looked through at once: mostly a large body, which goes with its request."""
+_PATIENCE: Final = 40
+_MIDDLE: Final = 4
+_APART: Final = 240
+_OVERDUE: Final = 2400
+"""In ticks: how long many new ones are left alone, how often those are looked at that have been left once, how far apart
+it is looked through everything, and when even while there is much to do."""
+_GROWTH: Final = 4
+"""Everything is looked through when a quarter has come to it."""
 
 
 @contextlib.contextmanager
@@ -20,3 +45,61 @@ def paused() -> Generator[None]:
         if was_enabled:
             gc.freeze()
             gc.enable()
+
+
+@dataclass(slots=True)
+class Plan:
+    """What to look through next, tick by tick."""
+
+    old: int = 0
+    """How many are left after everything was looked through."""
+    _come: int = 0
+    _rounds: int = 0
+    _waited: int = 0
+    _since: int = 0
+
+    def generation(self, young: int, *, is_idle: bool) -> int | None:
+        """The generation to collect, where so many are new; None if it is better to wait."""
+        self._since += 1
+        if young > _MANY and self._waited < _PATIENCE and not is_idle:
+            self._waited += 1
+            return None
+        self._waited = 0
+        self._come += young
+        is_due = self._since >= _APART and self._come * _GROWTH > self.old
+        if is_due and (is_idle or self._since >= _OVERDUE):
+            self._since = self._come = 0
+            return 2
+        self._rounds += 1
+        return 0 if self._rounds % _MIDDLE else 1
+
+
+@contextlib.contextmanager
+def paced(tick: float = _TICK_SECONDS) -> Generator[None]:
+    """Looks for garbage in small portions as long as it lasts; within a running event loop."""
+    if not gc.isenabled():
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    plan = Plan(old=len(gc.get_objects()))
+    used = time.process_time()
+    timer: asyncio.TimerHandle
+
+    def look() -> None:
+        nonlocal used, timer
+        now = time.process_time()
+        generation = plan.generation(gc.get_count()[0], is_idle=now - used < tick * _IDLE)
+        if generation is not None:
+            gc.collect(generation)
+        if generation == 2:
+            plan.old = len(gc.get_objects())
+        used = time.process_time()
+        timer = loop.call_later(tick, look)
+
+    gc.disable()
+    timer = loop.call_later(tick, look)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        gc.enable()

@@ -8,11 +8,14 @@ it uses.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+
+_LONGEST_STORY: Final = 32
+"""Errors that were the reason of another, one behind the other."""
 
 
 @frozen
@@ -202,6 +205,20 @@ _CLASSES: tuple[type[ApiError], ...] = (
     BadRequest, Unauthorized, Forbidden, NotFound, MethodNotAllowed, NotAcceptable, AlreadyExists, Conflict, Expired,
     TooLarge, UnsupportedMediaType, Invalid, TooManyRequests, InternalError, ServiceUnavailable, Timeout,
 )  # fmt: skip
+
+
+def forget_frames(error: BaseException) -> None:
+    """For an error that has been told: where it came from is no longer of interest.
+
+    What waited for a result holds the error, which holds the frames that it went through, which hold what waited: with
+    everything that a request has brought, until somebody looks for garbage.
+    """
+    found: BaseException | None = error
+    for _ in range(_LONGEST_STORY):
+        if found is None:
+            return
+        found.__traceback__ = None
+        found = found.__cause__ or found.__context__
 
 
 def from_status(status: Object, code: int = 0) -> ApiError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,22 @@ async def test_a_patch_that_doubles_the_depth_is_refused_and_changes_nothing(sit
     assert codes[-1] == 400
     assert (await site.request("GET", f"{path}/d")).code == 200
     assert (await site.request("GET", path)).code == 200
+
+
+async def test_what_a_refused_request_brought_goes_with_its_answer(site: Site) -> None:
+    """Otherwise it stays until somebody looks for garbage, and to look through it holds everybody up."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"text": "x"}}
+    assert (await site.request("POST", CONFIG_MAPS, body)).code == 201
+    copies = [{"op": "copy", "from": "/data", "path": f"/data/c{number}"} for number in range(40)]
+    headers = {"Content-Type": "application/json-patch+json"}
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            assert (await site.request("PATCH", f"{CONFIG_MAPS}/c", copies, headers=headers)).code == 422
+        assert gc.collect() < 10_000
+    finally:
+        gc.enable()
 
 
 async def test_a_head_of_less_is_read(site: Site) -> None:

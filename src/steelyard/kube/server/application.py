@@ -181,7 +181,7 @@ class Application:
                 labels = self._labels(request)
             failure = error.reason if isinstance(error, errors.ApiError) else "InternalError"
             answer = answers.of_error(error, request.header(b"accept"))
-            _let_go(error)
+            errors.forget_frames(error)
         finally:
             if seats is not None and flow is not None:
                 flow.leave(seats)
@@ -348,15 +348,6 @@ class Request:
             await self.exchange.respond(answer.code, answer.head(), answer.body)
         else:
             await self.exchange.stream(answer.code, answer.head(), answer.rest, answer.held)
-
-
-def _let_go(error: BaseException | None) -> None:
-    """Of everything on the way to the error: its traceback has the body, and somewhere in there is the error itself, so
-    that only a full collection of garbage would free them.
-    """
-    while error is not None:
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
 
 
 def _joined(headers: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:

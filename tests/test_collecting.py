@@ -1,0 +1,83 @@
+"""Garbage goes, and nobody is held up by looking for it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from steelyard import collecting
+from steelyard.collecting import Plan
+
+_MINUTE, _TEN_MINUTES = 240, 2400
+"""In ticks."""
+
+
+class _Knot:
+    """Garbage that goes only when somebody looks for it."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@contextmanager
+def looked() -> Generator[list[int]]:
+    """The generations that are looked through meanwhile."""
+    generations: list[int] = []
+
+    def note(phase: str, info: dict[str, Any]) -> None:
+        if phase == "start":
+            generations.append(info["generation"])
+
+    gc.callbacks.append(note)
+    try:
+        yield generations
+    finally:
+        gc.callbacks.remove(note)
+
+
+async def test_garbage_goes_in_small_portions_while_there_is_much_to_do() -> None:
+    kept: list[Any] = []
+    gc.collect()
+    with collecting.paced(0.01), looked() as generations:
+        knot = weakref.ref(_Knot())
+        for _ in range(40):
+            # By itself Python would look through everything several times.
+            kept += [{"a": [number]} for number in range(20_000)]
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.1)
+        assert knot() is None
+        assert 2 not in generations
+    assert gc.isenabled()
+
+
+async def test_python_does_as_it_did_when_it_is_over() -> None:
+    with collecting.paced():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_everything_is_looked_through_while_there_is_little_to_do_and_a_quarter_has_come() -> None:
+    plan = Plan(old=1_000_000)
+    assert 2 not in [plan.generation(1000, is_idle=True) for _ in range(_MINUTE)]
+    assert 2 in [plan.generation(1000, is_idle=True) for _ in range(_MINUTE)]
+
+
+def test_everything_is_looked_through_at_last_even_while_there_is_much_to_do() -> None:
+    plan = Plan(old=1000)
+    assert 2 not in [plan.generation(1000, is_idle=False) for _ in range(_TEN_MINUTES - 1)]
+    assert plan.generation(1000, is_idle=False) == 2
+
+
+def test_a_large_body_is_left_alone_until_it_goes() -> None:
+    plan = Plan()
+    assert [plan.generation(1_000_000, is_idle=False) for _ in range(10)] == [None] * 10
+    assert plan.generation(1000, is_idle=False) is not None
+
+
+def test_what_stays_large_is_looked_through_after_a_while() -> None:
+    plan = Plan()
+    assert {0, 1} & {plan.generation(1_000_000, is_idle=False) for _ in range(_MINUTE)}
