@@ -19,17 +19,17 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final
 
-_TICK_SECONDS: Final = 0.25
+_TICK_SECONDS: Final = 0.1
 _IDLE: Final = 0.25
 """Part of one core."""
-_MANY: Final = 20_000
+_MANY: Final = 100_000
 """More that is new than is looked through at once: mostly a large body, which goes with its request."""
-_PATIENCE: Final = 40
-_MIDDLE: Final = 4
-_APART: Final = 240
-_OVERDUE: Final = 2400
-"""In ticks: how long many new ones are left alone, how often those are looked at that have been left once, how far apart
-it is looked through everything, and when even while there is much to do."""
+_PATIENCE: Final = 10
+_MIDDLE: Final = 10
+_APART: Final = 600
+_OVERDUE: Final = 6000
+"""In ticks: how long many new ones are left alone, how often those are looked at that have been left once, how far
+apart it is looked through everything, and when even while there is much to do."""
 _GROWTH: Final = 4
 """Everything is looked through when a quarter has come to it."""
 
