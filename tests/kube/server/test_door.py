@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -14,6 +15,7 @@ from steelyard.kube.server import budgets, door
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.door import Door, Patience
 from steelyard.kube.server.limits import Commons
+from steelyard.kube.server.protocol import Connection
 from steelyard.kube.store.store import Store
 from tests.kube.server import serving
 from tests.kube.server.bench import eventually
@@ -108,6 +110,21 @@ async def test_the_timer_runs_only_while_somebody_is_waited_for(site: Site) -> N
 def _timers() -> list[str]:
     scheduled: list[object] = getattr(asyncio.get_running_loop(), "_scheduled", [])
     return [repr(timer) for timer in scheduled if "cancelled" not in repr(timer)]
+
+
+async def test_nothing_is_left_of_a_connection_that_ended(site: Site) -> None:
+    """Not even until somebody looks for garbage: there may be thousands of them, each with its buffers."""
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(5):
+            reader, writer = await site.connect()
+            writer.write(GET)
+            await reader.readuntil(b"\r\n\r\nok")
+            writer.transport.abort()
+        await eventually(lambda: not [each for each in gc.get_objects() if isinstance(each, Connection)])
+    finally:
+        gc.enable()
 
 
 async def test_who_says_no_hello_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
