@@ -146,6 +146,43 @@ async def test_silent_connections_make_room_for_new_ones(tmp_path: Path) -> None
         assert any(closed)
 
 
+async def test_who_has_come_just_now_stays_while_others_make_room(tmp_path: Path) -> None:
+    """Others have asked for something and are idle since; who comes now has not had the time to ask."""
+    in_use = len(os.listdir("/proc/self/fd"))
+    async with served(tmp_path, Commons(door=Door(Patience(), descriptors=in_use + 160))) as site:
+        idle = [await site.connect() for _ in range(50)]
+        for reader, writer in idle:
+            writer.write(GET)
+            await reader.readuntil(b"\r\n\r\nok")
+        for _ in range(30):
+            reader, writer = await site.connect()
+            await asyncio.gather(*(site.connect(tls=False) for _ in range(3)))
+            writer.write(GET)
+            async with asyncio.timeout(5):
+                assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+
+
+async def test_nobody_of_many_who_come_at_once_is_turned_away(tmp_path: Path) -> None:
+    """Room that was made is there a moment later; who stands before the door waits for it."""
+    in_use = len(os.listdir("/proc/self/fd"))
+    async with served(tmp_path, Commons(door=Door(Patience(), descriptors=in_use + 170))) as site:
+        idle = [await site.connect() for _ in range(60)]
+
+        async def ask() -> bytes:
+            reader, writer = await asyncio.open_connection(
+                "127.0.0.1", site.listener.port, ssl=serving.client_context()
+            )
+            writer.write(GET)
+            line = await reader.readline()
+            writer.transport.abort()
+            return line
+
+        async with asyncio.timeout(20):
+            answers = await asyncio.gather(*(ask() for _ in range(40)))
+        assert {answer.split()[1] for answer in answers} == {b"200"}
+        assert any(reader.at_eof() or reader.exception() is not None for reader, _ in idle)
+
+
 async def test_who_has_most_watches_makes_room_for_others(tmp_path: Path) -> None:
     in_use = len(os.listdir("/proc/self/fd"))
     async with served(tmp_path, Commons(door=Door(Patience(), descriptors=in_use + 250))) as site:

@@ -4,8 +4,9 @@
 - A connection that is silent before its first request, or sends a head slowly, is closed after `head` seconds; one that
   is idle between requests after `idle`, one whose body or whose reading takes too long after `body`: as upstream.
 - The number of descriptors is the number of connections. When they run short, the connections that have been doing
-  nothing for longest are closed, then the newest ones of whoever has most. Some descriptors are kept back for
-  everything else: the store, webhooks, administrators.
+  nothing for longest are closed, then the newest ones of whoever has most. Who has come just now is not among them, and
+  who stands before the door waits until there is room. Some descriptors are kept back for everything else: the store,
+  webhooks, administrators.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import functools
 import logging
+import os
 import resource
 import socket
 import ssl
@@ -29,12 +32,14 @@ HANDSHAKE_SECONDS: Final = 10.0
 """For a client to say hello or goodbye; one that is silent holds nothing longer than that."""
 _AT_ONCE: Final = 32
 _BACKLOG: Final = 1024
-_RETRY_SECONDS: Final = 0.1
+_RETRY_SECONDS: Final = 0.02
+_MOMENT: Final = 1.0
+"""Seconds for a client to say hello, or to ask for something, before it counts as one that does nothing."""
 _PART: Final = 16
 """A sixteenth of the descriptors is kept back, and a sixteenth of the connections closed at once."""
 _LEAST_RESERVE: Final = 32
 _LAST: Final = 8
-"""Descriptors that no connection gets, and connections that have come just now."""
+"""Descriptors that no connection gets, and connections that have come last."""
 _EXHAUSTED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 
 
@@ -81,23 +86,39 @@ class Door:
         self._patience = patience or Patience()
         self._descriptors = descriptors or _raise_limit()
         self._reserve = max(_LEAST_RESERVE, self._descriptors // _PART)
-        self.guests: set[Guest] = set()
-        self._arrivals: dict[socket.socket, None] = {}
-        """Connections that have not said hello, in the order in which they came."""
+        self._guests: dict[Guest, float] = {}
+        """In the order in which it became their turn to do something, with when that was."""
+        self._arrivals: dict[socket.socket, float] = {}
+        """Connections that have not said hello, in the order in which they came, with when that was."""
         self.tick = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    def expect(self) -> None:
-        """There is somebody who should do something before long."""
+    def enter(self, guest: Guest) -> None:
+        self._guests[guest] = 0.0
+        self.expect(guest)
+
+    def leave(self, guest: Guest) -> None:
+        self._guests.pop(guest, None)
+
+    def expect(self, guest: Guest) -> None:
+        """It is the guest's turn to do something before long."""
+        if self._guests.pop(guest, None) is None:
+            return
+        loop = asyncio.get_running_loop()
+        self._guests[guest] = loop.time()
+        guest.since = self.tick
+        self._run_timer(loop)
+
+    def _run_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._patience.tick, self._sweep)
+            self._timer = loop.call_later(self._patience.tick, self._sweep)
 
     def _sweep(self) -> None:
         self._timer = None
         self.tick += 1
         patience = self._patience
         is_expecting = False
-        for guest in list(self.guests):
+        for guest in list(self._guests):
             if guest.is_at_work:
                 continue
             if guest.seconds_left(patience, (self.tick - guest.since) * patience.tick) <= 0:
@@ -105,7 +126,7 @@ class Door:
             else:
                 is_expecting = True
         if is_expecting:
-            self.expect()
+            self._run_timer(asyncio.get_running_loop())
 
     def close(self) -> None:
         """Ends the timer; the listeners have closed their connections."""
@@ -114,44 +135,65 @@ class Door:
             self._timer = None
 
     def arrive(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
-        self._arrivals[connection] = None
+        self._arrivals[connection] = asyncio.get_running_loop().time()
         task.add_done_callback(lambda _: self._arrivals.pop(connection, None))
 
-    def has_room(self, descriptor: int) -> bool:
-        """Whether a connection with this descriptor may stay; makes room if there is little left.
+    def room(self, known: int) -> int:
+        """How many connections may come in now; makes room for the next if there is little left.
 
-        The system hands out the lowest number that is free, so its size tells how many are in use.
+        Room that is made is there when the loop has been round. `known` is any descriptor.
         """
-        left = self._descriptors - descriptor
+        left = self._descriptors - _lowest_free(known)
         if left > self._reserve:
-            return True
+            return left - self._reserve
         self._make_room()
-        return left > _LAST
+        return 1 if left > _LAST else 0
 
     def _make_room(self) -> None:
-        wanted = max(_LAST, (len(self.guests) + len(self._arrivals)) // _PART)
-        # Whoever has come just now gets a moment to say hello.
-        silent = list(self._arrivals)[:-_LAST]
-        idle = [guest for guest in self.guests if not guest.is_at_work]
-        idle.sort(key=lambda guest: (not guest.is_new, guest.since))
+        wanted = max(_LAST, (len(self._guests) + len(self._arrivals)) // _PART)
+        before = asyncio.get_running_loop().time() - _MOMENT
+        silent = [connection for connection, since in self._arrivals.items() if since < before]
+        idle = [guest for guest, since in self._guests.items() if since < before and not guest.is_at_work]
+        idle.sort(key=lambda guest: not guest.is_new)
         for connection in silent[:wanted]:
-            # The handshake fails on its own when nothing more can come.
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+            _hang_up(connection)
         for guest in idle[: max(0, wanted - len(silent))]:
             guest.abort()
         if not silent and not idle:
-            self._cut_largest(wanted)
+            self._make_room_among_the_busy(wanted)
 
-    def _cut_largest(self, wanted: int) -> None:
-        owned = Counter(guest.owner for guest in self.guests if guest.owner is not None)
-        if not owned:
-            return
-        largest, number = owned.most_common(1)[0]
-        newest = sorted((guest for guest in self.guests if guest.owner is largest), key=lambda guest: -guest.since)
-        logger.warning("connections run short; closing those of the user with most", extra={"connections": number})
-        for guest in newest[:wanted]:
-            guest.abort()
+    def _make_room_among_the_busy(self, wanted: int) -> None:
+        """Everybody has come just now or waits for the server: those have to go of whom there are most."""
+        going: list[tuple[float, Callable[[], None]]] = [
+            (since, functools.partial(_hang_up, connection)) for connection, since in self._arrivals.items()
+        ]
+        going += [(since, guest.abort) for guest, since in self._guests.items() if not guest.is_at_work]
+        going.sort(key=lambda each: each[0])
+        going = going[:-_LAST]
+        owned = Counter(guest.owner for guest in self._guests if guest.owner is not None)
+        largest, number = owned.most_common(1)[0] if owned else (None, 0)
+        if number > len(going):
+            logger.warning("connections run short; closing those of the user with most", extra={"connections": number})
+            going = [(since, guest.abort) for guest, since in self._guests.items() if guest.owner is largest]
+            going.reverse()
+        for _, end in going[:wanted]:
+            end()
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """The handshake fails on its own when nothing more can come."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _lowest_free(known: int) -> int:
+    """The system hands out the lowest number that is free, so its size tells how many are in use."""
+    try:
+        descriptor = os.dup(known)
+    except OSError:
+        return 1 << 30
+    os.close(descriptor)
+    return descriptor
 
 
 def _raise_limit() -> int:
@@ -207,7 +249,10 @@ class Entrance:
             loop.remove_reader(each.fileno())
 
     def _accept(self, listening: socket.socket) -> None:
-        for _ in range(_AT_ONCE):
+        room = self._door.room(listening.fileno())
+        if not room:
+            self._come_back()
+        for _ in range(min(room, _AT_ONCE)):
             try:
                 connection, _ = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -215,19 +260,19 @@ class Entrance:
             except OSError as error:
                 if error.errno not in _EXHAUSTED:
                     raise
-                self._door.has_room(1 << 30)
-                self._close_readers()
-                self._retry = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._open)
+                self._come_back()
                 return
-            if not self._door.has_room(connection.fileno()):
-                connection.close()
-                continue
             connection.setblocking(False)
             task = asyncio.get_running_loop().create_task(self._greet(connection))
             self._arriving.add(task)
             task.add_done_callback(self._arriving.discard)
             if self._tls is not None:
                 self._door.arrive(connection, task)
+
+    def _come_back(self) -> None:
+        """Whoever stands before the door waits meanwhile."""
+        self._close_readers()
+        self._retry = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._open)
 
     async def _greet(self, connection: socket.socket) -> None:
         seconds = HANDSHAKE_SECONDS if self._tls is not None else None

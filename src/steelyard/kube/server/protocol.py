@@ -114,9 +114,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=_UNREAD_BYTES)
         self._traffic.connections.add(self)
-        door = self._traffic.door
-        door.guests.add(self)
-        self._wait()
+        self._traffic.door.enter(self)
         peer: tuple[str, int] | None = transport.get_extra_info("peername")
         self.source = peer[0] if peer else ""
         transports.keep_alive(transport.get_extra_info("socket"))
@@ -126,7 +124,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._traffic.connections.discard(self)
-        self._traffic.door.guests.discard(self)
+        self._traffic.door.leave(self)
         for exchange in (self._serving, self._receiving, *self._waiting):
             if exchange is not None:
                 exchange.disconnect()
@@ -155,9 +153,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _wait(self) -> None:
         """It is the client's turn."""
-        door = self._traffic.door
-        self.since = door.tick
-        door.expect()
+        self._traffic.door.expect(self)
 
     @property
     def owner(self) -> Flow | None:
