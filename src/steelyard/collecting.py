@@ -26,8 +26,8 @@ _MANY: Final = 100_000
 """More that is new than is looked through at once: mostly a large body, which goes with its request."""
 _PATIENCE: Final = 10
 _MIDDLE: Final = 10
-_APART: Final = 600
-_OVERDUE: Final = 6000
+_APART: Final = 3000
+_OVERDUE: Final = 18_000
 """In ticks: how long many new ones are left alone, how often those are looked at that have been left once, how far
 apart it is looked through everything, and when even while there is much to do."""
 _GROWTH: Final = 4
@@ -87,8 +87,9 @@ def paced(tick: float = _TICK_SECONDS) -> Generator[None]:
 
     def look() -> None:
         nonlocal used, timer
-        now = time.process_time()
-        generation = plan.generation(gc.get_count()[0], is_idle=now - used < tick * _IDLE)
+        is_late = loop.time() - timer.when() > tick
+        is_idle = time.process_time() - used < tick * _IDLE and not is_late
+        generation = plan.generation(gc.get_count()[0], is_idle=is_idle)
         if generation is not None:
             gc.collect(generation)
         if generation == 2:

@@ -189,6 +189,45 @@ async def test_what_is_told_to_many_takes_several_turns() -> None:
     assert waited > 50
 
 
+async def test_the_work_of_many_takes_no_longer_turns_than_that_of_one() -> None:
+    async def work() -> None:
+        pause = turns.Pause()
+        for _ in range(12):
+            _be_busy(0.002)
+            await pause.if_due()
+
+    async with observed() as loop:
+        working = [asyncio.create_task(work()) for _ in range(30)]
+        # Each begins at once, and then it has to let others have the loop.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        loop.longest = 0.0
+        await asyncio.gather(*working)
+    assert loop.longest < 0.1
+
+
+def _be_busy(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
+async def test_who_is_cancelled_while_others_have_the_loop_holds_nobody_up() -> None:
+    async def work() -> int:
+        pause, pauses = turns.Pause(), 0
+        while pauses < 3:
+            _be_busy(0.006)
+            pauses += await pause.if_due()
+        return pauses
+
+    first, second, third = (asyncio.create_task(work()) for _ in range(3))
+    await asyncio.sleep(0)
+    first.cancel()
+    second.cancel()
+    async with asyncio.timeout(5):
+        assert await third == 3
+
+
 def test_a_printer_column_gives_up_on_what_it_cannot_find_in_time() -> None:
     from steelyard.kube.server import columns
 
