@@ -38,7 +38,7 @@ def test_a_drained_node_is_empty_and_a_budget_is_respected(shell: Shell, tmp_pat
     shell.kubectl("create", "pdb", "guard", "--selector=app=guarded", "--min-available=1", kubeconfig=inside)
     allow(shell, inside, 0)
 
-    drain = [shell.program, "--kubeconfig", str(inside), "drain", node, "--force", "--timeout=8s"]
+    drain = [shell.program, "--kubeconfig", str(inside), "drain", node, "--force", "--timeout=3s"]
     held = subprocess.run(drain, capture_output=True, text=True, timeout=60, check=False)
     assert held.returncode != 0
     assert "Cannot evict pod as it would violate the pod's disruption budget" in held.stderr

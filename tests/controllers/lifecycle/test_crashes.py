@@ -65,7 +65,7 @@ async def live(world: World, providers: Manager, writes: int) -> bool:
         for each in (dying, resting, task):
             each.cancel()
         await asyncio.wait((dying, resting, task))
-    await providers.idle()
+    await providers.idle(settle=0.005)
     return bool(mortal.died.is_set())
 
 
