@@ -155,6 +155,18 @@ async def test_requeue_after_comes_back_without_any_change(platform: Platform) -
     assert len(reconciler.keys) == 2
 
 
+@pytest.mark.parametrize("after", [0.0, -5.0], ids=["now", "in the past"])
+async def test_a_reconciler_whose_moment_has_passed_is_not_called_without_end(platform: Platform, after: float) -> None:
+    reconciler = Recording(lambda key, count: Result(requeue_after=after))
+    await platform.server.create(CONFIG_MAPS, config_map("a"))
+    async with asyncio.timeout(10):
+        await platform.start(reconciler)
+    await turns(50)
+    assert len(reconciler.keys) == 1
+    await platform.clock.advance(0.1)
+    assert len(reconciler.keys) in {2, 3}
+
+
 async def test_each_object_is_looked_at_again_after_hours_at_a_time_of_its_own(platform: Platform) -> None:
     reconciler = Recording()
     for number in range(20):

@@ -34,6 +34,9 @@ from steelyard.kube.runtime.workqueue import ShutDown, WorkQueue
 DEADLINE = 300.0
 RESYNC = 6 * 3600.0
 _CONFLICT_DELAY = 0.4
+_SOONEST = 0.05
+"""Seconds after which a reconciler that asks to be called again is, even if it asks for an earlier moment: one whose
+moment has passed and who does nothing about it would otherwise be called without end."""
 
 _log = logs.get(__name__)
 _process = secrets.token_hex(3)
@@ -196,6 +199,6 @@ class Controller:
 
     def _schedule(self, key: Key, result: Result) -> None:
         if result.requeue_after is not None:
-            self.queue.add_after(key, result.requeue_after)
+            self.queue.add_after(key, max(result.requeue_after, _SOONEST))
         if self._own.get(*key) is not None:
             self.queue.add_after(key, self.resync * random.uniform(0.5, 1.5))  # noqa: S311 (jitter, not a secret)
