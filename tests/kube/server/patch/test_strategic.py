@@ -1,5 +1,6 @@
 """Strategic merge patches of built-in kinds: the patches kubectl sends, each directive, and what is refused."""
 
+import time
 from typing import Any, Final
 
 import pytest
@@ -172,6 +173,25 @@ def test_patching_a_pod_template(pod: Object, patch: Object, expected: Object) -
 def test_lists_of_texts_merge(finalizers: list[str], patch: Object, expected: list[str]) -> None:
     doc: Object = {"metadata": {"finalizers": finalizers}}
     assert strategic.apply(_DEPLOYMENT, doc, {"metadata": patch}) == {"metadata": {"finalizers": expected}}
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["new", "there"])
+def test_long_lists_take_no_longer_for_each_item(*, is_there: bool) -> None:
+    names = [f"example.com/{number}" for number in range(20_000)]
+    references = [{"uid": name} for name in names]
+    doc: Object = {"metadata": {"finalizers": names, "ownerReferences": references} if is_there else {}}
+    merging: Object = {"finalizers": names, "ownerReferences": references}
+    ordering = {"$setElementOrder/finalizers": names, "$setElementOrder/ownerReferences": references}
+    deleting: Object = {
+        "$deleteFromPrimitiveList/finalizers": names,
+        "ownerReferences": [{**reference, "$patch": "delete"} for reference in references],
+    }
+    started = time.thread_time()
+    merged = strategic.apply(_DEPLOYMENT, doc, {"metadata": {**merging, **ordering}})
+    assert merged == {"metadata": merging}
+    left = strategic.apply(_DEPLOYMENT, merged, {"metadata": deleting})
+    assert left == {"metadata": {"finalizers": [], "ownerReferences": []}}
+    assert time.thread_time() - started < 5
 
 
 def test_changing_the_strategy_drops_what_belongs_to_the_old_one() -> None:

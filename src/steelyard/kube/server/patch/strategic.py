@@ -118,25 +118,27 @@ def _merge_lists(field: Schema, original: list[Any], patch: list[Any]) -> list[A
         raise errors.Unclassified("cannot merge lists without merge key")
     original, wanted = _without_special_items(original, patch, key)
     merged = list(original)
+    places = _places(item.get(key, _MISSING) for item in merged)
     for item in wanted:
-        value = _key_of(item, key)
-        at = _find(merged, key, value)
-        if at < 0:
-            merged.append(_plain(item))
-        else:
+        at = places.get(_mark(_key_of(item, key)))
+        if at is not None:
             merged[at] = _merge_maps(_items(field), merged[at], item)
+            continue
+        added = _plain(item)
+        places.setdefault(_mark(added.get(key, _MISSING)), len(merged))
+        merged.append(added)
     return _in_order(merged, lambda item: _key_of(item, key), [_key_of(item, key) for item in wanted], original)
 
 
 def _without_special_items(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
     """The original list after deletions, and the items of the patch that are to be merged into it."""
     ordinary: list[Any] = []
+    deleted: set[Any] = set()
     is_replaced = False
     for item in patch:
         match item.get(_DIRECTIVE, _MISSING):
             case "delete":
-                value = _key_of(item, key)
-                original = [other for other in original if other.get(key, _MISSING) != value]
+                deleted.add(_mark(_key_of(item, key)))
             case "replace":
                 is_replaced = True
             case "merge":
@@ -145,7 +147,10 @@ def _without_special_items(original: list[Any], patch: list[Any], key: str) -> t
                 if directive is not _MISSING:
                     raise _unknown_directive(item)
                 ordinary.append(item)
-    return ([_plain(item) for item in ordinary], []) if is_replaced else (original, ordinary)
+    if is_replaced:
+        return [_plain(item) for item in ordinary], []
+    kept = [item for item in original if _mark(item.get(key, _MISSING)) not in deleted] if deleted else original
+    return kept, ordinary
 
 
 def _merge_ordered(schema: Schema, merged: Object, name: str, order: Any, patch: Any) -> None:
@@ -186,32 +191,50 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
 
 def _in_order(merged: list[Any], value_of: Callable[[Any], Any], order: list[Any], original: list[Any]) -> list[Any]:
     """Items that `order` names, in that order; the others keep their place among those that they stood with before."""
-    before = [value_of(item) for item in original]
-    named = [item for item in merged if value_of(item) in order]
-    named.sort(key=lambda item: order.index(value_of(item)))
-    others = [item for item in merged if value_of(item) not in order]
-    others.sort(key=lambda item: _position(before, value_of(item)))
+    before, wanted = _places(map(value_of, original)), _places(order)
+    named: list[tuple[int, Any, Any]] = []
+    others: list[tuple[int, Any, Any]] = []
+    for item in merged:
+        mark = _mark(value_of(item))
+        if mark in wanted:
+            named.append((wanted[mark], before.get(mark, -1), item))
+        else:
+            others.append((before.get(mark, -1), before.get(mark, -1), item))
+    for part in (named, others):
+        part.sort(key=lambda each: each[0])
     result: list[Any] = []
-    while others and named:
-        left, right = _position(before, value_of(others[0])), _position(before, value_of(named[0]))
-        comes_first = 0 <= left < right
-        result.append((others if comes_first else named).pop(0))
-    return [*result, *others, *named]
+    at_other = at_named = 0
+    while at_other < len(others) and at_named < len(named):
+        left, right = others[at_other][1], named[at_named][1]
+        if 0 <= left < right:
+            result.append(others[at_other][2])
+            at_other += 1
+        else:
+            result.append(named[at_named][2])
+            at_named += 1
+    return [*result, *(each[2] for each in (*others[at_other:], *named[at_named:]))]
 
 
-def _position(values: list[Any], value: Any) -> int:
-    return values.index(value) if value in values else -1
+def _places(values: Iterable[Any]) -> dict[Any, int]:
+    """Where each value, by its mark, is first."""
+    places: dict[Any, int] = {}
+    for at, value in enumerate(values):
+        places.setdefault(_mark(value), at)
+    return places
+
+
+def _mark(value: Any) -> Any:
+    """The same for equal values, to find them by: to look through a list for each item of another takes the product of
+    their lengths. Nearly all values are strings."""
+    if isinstance(value, dict):
+        return dict, frozenset((key, _mark(field)) for key, field in cast(Object, value).items())
+    if isinstance(value, list):
+        return list, tuple(map(_mark, cast("list[Any]", value)))
+    return value
 
 
 def _identity(item: Any) -> Any:
     return item
-
-
-def _find(items: list[Any], key: str, value: Any) -> int:
-    for at, item in enumerate(items):
-        if item.get(key, _MISSING) == value:
-            return at
-    return -1
 
 
 def _key_of(item: Any, key: str) -> Any:
@@ -232,15 +255,15 @@ def _holds_maps(*lists: list[Any]) -> bool:
 
 
 def _unique(items: Iterable[Any]) -> list[Any]:
-    found: list[Any] = []
+    found: dict[Any, Any] = {}
     for item in items:
-        if item not in found:
-            found.append(item)
-    return found
+        found.setdefault(_mark(item), item)
+    return list(found.values())
 
 
 def _without(items: list[Any], unwanted: list[Any]) -> list[Any]:
-    return [item for item in items if item not in unwanted]
+    marks = set(map(_mark, unwanted))
+    return [item for item in items if _mark(item) not in marks]
 
 
 def _list(value: Any, message: str) -> list[Any]:
