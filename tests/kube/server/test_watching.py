@@ -10,6 +10,7 @@ import pytest
 from steelyard.kube import errors, objects
 from steelyard.kube.resources import NAMESPACES
 from steelyard.kube.server import watching
+from steelyard.kube.store.store import Store
 from tests.kube.server.bench import OLD_WIDGETS, PARTS, WIDGETS, Bench, make, make_call, summary, take, widget
 
 
@@ -124,6 +125,29 @@ async def test_a_selected_object_comes_and_goes_with_its_labels(bench: Bench) ->
     ]  # fmt: skip
     assert objects.labels(items[2].object) == {"on": "yes"}
     assert items[2].object["metadata"]["resourceVersion"] > items[1].object["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize("namespace", ["default", ""], ids=["of one namespace", "of all"])
+async def test_a_watch_by_name_begins_with_the_objects_of_that_name(bench: Bench, namespace: str) -> None:
+    for name in ("a", "b", "ab"):
+        await bench.create(WIDGETS, widget(name))
+    stream = await bench.watch(WIDGETS, namespace=namespace, fieldSelector="metadata.name=b")
+    assert summary(await take(stream, 1)) == [("ADDED", "b")]
+    absent = await bench.watch(WIDGETS, namespace=namespace, fieldSelector="metadata.name=c")
+    await bench.create(WIDGETS, widget("c"))
+    assert summary(await take(absent, 1)) == [("ADDED", "c")]
+
+
+async def test_who_waits_for_one_object_does_not_go_through_all(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be thousands of each."""
+    await bench.create(WIDGETS, widget("a"))
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("all objects were looked at")
+
+    monkeypatch.setattr(Store, "scan", refuse)
+    stream = await bench.watch(WIDGETS, fieldSelector="metadata.name=a")
+    assert summary(await take(stream, 1)) == [("ADDED", "a")]
 
 
 async def test_a_watch_by_name(bench: Bench) -> None:

@@ -13,6 +13,7 @@ from steelyard.kube.server import jsonpath
 from steelyard.kube.server.call import Call
 from steelyard.kube.server.registry import Served
 from steelyard.kube.store.record import Record
+from steelyard.kube.store.store import Store
 
 _MOST_NEEDLES = 4
 _METADATA_FIELDS = {"metadata.name": ("metadata", "name"), "metadata.namespace": ("metadata", "namespace")}
@@ -30,6 +31,14 @@ class Selection:
 
     def __bool__(self) -> bool:
         return bool(self.labels) or bool(self.fields)
+
+    def among(self, store: Store, prefix: str, *, is_flat: bool) -> list[Record]:
+        """The records that may match. `is_flat` says that names follow the prefix: then a name is looked up, and a
+        thousand who each wait for one object of many do not go through all."""
+        if not self.name or not is_flat:
+            return store.scan(prefix)
+        record = store.get(f"{prefix}{self.name}")
+        return [record] if record is not None else []
 
     def matches(self, record: Record) -> bool:
         if self.name and not record.key.endswith(f"/{self.name}"):

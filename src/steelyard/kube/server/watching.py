@@ -264,7 +264,8 @@ class WatchStream:
             return store.watch(prefix, store.revision)
         self._after = start if start > store.revision else 0
         if wants_initial:
-            self._beginning = store.scan(prefix)
+            is_flat = bool(call.namespace) or not served.resource.namespaced
+            self._beginning = self._selection.among(store, prefix, is_flat=is_flat)
             if options.send_initial is not None and self._bookmarks:
                 self._initial.append(self._bookmark(store.revision, {INITIAL_EVENTS_END: "true"}))
         return subscription
