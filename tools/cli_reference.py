@@ -59,8 +59,10 @@ def page(app: typer.Typer) -> str:
     parts = [
         _GENERATED,
         "# The command line",
-        "Results go to stdout, everything else to stderr. Every command takes `--data-dir`, or `STEELYARD_DATA_DIR` "
-        "from the environment; the data directory is also how a command finds the platform to talk to.",
+        "Results go to stdout, everything else to stderr. Which platform a command talks to is said by the first of "
+        "these that is there: `--kubeconfig`; `--data-dir`; `--context`, of the files in `KUBECONFIG` or of "
+        "`~/.kube/config`; `STEELYARD_DATA_DIR`; the user's data directory, if a platform has run there; the current "
+        "context of the files in `KUBECONFIG`, or of `~/.kube/config`. [operations.md](../operations.md) says why.",
         _table(("Command", "What it does"), [(_link(command), command.paragraphs[0]) for command in found]),
         "## Exit codes",
         _table(("Code", "Meaning"), [(str(int(code)), meaning) for code, meaning in MEANINGS.items()]),

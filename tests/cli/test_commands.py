@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -14,8 +14,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,100 +27,13 @@ from steelyard.cli.main import app
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
+from tests.cli.terminal import Done, Terminal
 from tests.harness import ROOT, PlatformProcess
 from tools import cli_reference
 
 CLAIMS = "workloadclusters.compute.steelyard.dev"
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    code: int
-    out: str
-    err: str
-
-
-class Terminal:
-    """Runs `steelyard` with one data directory, and with compiled modules kept from one command to the next."""
-
-    def __init__(self, data_dir: Path, directory: Path, compiled: Path) -> None:
-        self.data_dir = data_dir
-        self.directory = directory
-        self._environment = {
-            **os.environ,
-            "PYTHONPYCACHEPREFIX": str(compiled),
-            "STEELYARD_DATA_DIR": str(data_dir),
-        }
-        for name in ("PYTHONDONTWRITEBYTECODE", "STEELYARD_PLATFORM", "KUBECONFIG"):
-            self._environment.pop(name, None)
-
-    def run(self, *arguments: str) -> Done:
-        done = subprocess.run(
-            [sys.executable, "-m", "steelyard", *arguments],
-            cwd=self.directory,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return Done(done.returncode, done.stdout, done.stderr)
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "steelyard", *arguments],
-            cwd=self.directory,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def ok(self, *arguments: str) -> str:
-        done = self.run(*arguments)
-        assert done.code == Exit.OK, f"{arguments}: {done}"
-        return done.out
-
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self.ok(*arguments, "-o", "json"))
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess]:
-    with PlatformProcess(tmp_path_factory.mktemp("platform")) as process:
-        process.start()
-        yield process
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("compiled")
-
-
-@pytest.fixture
-def terminal(shared: PlatformProcess, tmp_path: Path, compiled: Path) -> Terminal:
-    return Terminal(shared.data_dir.root, tmp_path, compiled)
-
-
-@pytest.fixture(scope="module")
-def ready_claim(shared: PlatformProcess, compiled: Path) -> str:
-    """The name of a claim that is Ready, for the tests that only read it."""
-    terminal = Terminal(shared.data_dir.root, compiled, compiled)
-    done = terminal.run("create", "cluster", "ready", "--environment", "dev", "-n", "reading", "--wait")
-    assert done == Done(
-        Exit.OK,
-        "workloadcluster.compute.steelyard.dev/ready created in namespace reading\n",
-        "namespace reading created\n",
-    )
-    return "ready"
-
-
-@pytest.fixture
-def idle(tmp_path: Path, compiled: Path) -> Terminal:
-    """A terminal whose data directory no platform has used yet."""
-    return Terminal(tmp_path / "data", tmp_path, compiled)
+OF_FILES = ("up", "down", "logs", "restore", "renew-authority")
+"""Commands that need no API."""
 
 
 # The platform itself.
@@ -332,6 +243,7 @@ def test_a_bad_value_is_refused_by_field_and_nothing_is_created(terminal: Termin
         ("--control-plane-replicas", "2", "spec.parameters.controlPlaneReplicas: Unsupported value: 2"),
         ("--worker-replicas", "-1", "spec.parameters.workerReplicas: Invalid value: -1"),
         ("--kubernetes-version", "newest", '"newest" is not offered: clusters are made of Kubernetes'),
+        ("--worker-replicas", "many", 'spec.parameters.workerReplicas: must be of type integer, not "many"'),
     ):
         done = terminal.run("create", "cluster", "bad", "--environment", "dev", "-n", "for-bad-values", flag, value)
         assert (done.code, done.out) == (Exit.FAILED, "")
@@ -340,10 +252,28 @@ def test_a_bad_value_is_refused_by_field_and_nothing_is_created(terminal: Termin
     assert "/bad" not in terminal.ok("get", "-o", "name")
 
 
-def test_an_unknown_environment_is_a_usage_error_that_lists_the_known_ones(terminal: Terminal) -> None:
-    done = terminal.run("create", "cluster", "bad", "--environment", "prod")
-    assert (done.code, done.out) == (Exit.USAGE, "")
-    assert "production" in done.err
+def test_everything_that_is_wrong_is_told_at_once_with_the_nearest_word(terminal: Terminal) -> None:
+    done = terminal.run(
+        "create",
+        "cluster",
+        "bad",
+        "--environment",
+        "prod",
+        "--control-plane-replicas",
+        "2",
+        "--infrastructure",
+        "kubevrt",
+    )
+    assert (done.code, done.out) == (Exit.FAILED, "")
+    head, *mistakes = done.err.splitlines()
+    assert head == "error: WorkloadCluster default/bad has 3 mistakes:"
+    assert sorted(line.split(":")[0].strip() for line in mistakes) == [
+        "spec.parameters.controlPlaneReplicas",
+        "spec.parameters.environment",
+        "spec.parameters.infrastructure",
+    ]
+    assert any("production" in line and line.endswith("; did you mean production?") for line in mistakes)
+    assert any(line.endswith("; did you mean kubevirt?") for line in mistakes)
 
 
 def test_creating_twice_is_refused(terminal: Terminal, ready_claim: str) -> None:
@@ -398,8 +328,9 @@ def test_get_selects_by_label(terminal: Terminal, ready_claim: str) -> None:
 def test_an_unknown_kind_is_an_error_that_says_where_to_look(terminal: Terminal) -> None:
     done = terminal.run("get", "gadgets")
     assert (done.code, done.out) == (Exit.FAILED, "")
-    assert 'no resource "gadgets"' in done.err
+    assert 'no resource "gadgets", and no claim of that name' in done.err
     assert "api-resources" in done.err
+    assert 'did you mean "machines"?' in terminal.run("get", "machnes").err
     assert terminal.run("get", "one", "two", "three").code == Exit.USAGE
 
 
@@ -451,8 +382,10 @@ def test_wait_refuses_what_is_no_duration(terminal: Terminal, ready_claim: str) 
 
 
 def test_what_is_ready_or_gone_already_is_not_waited_for(terminal: Terminal, ready_claim: str) -> None:
-    assert terminal.run("wait", ready_claim) == Done(0, "", "")
-    assert terminal.run("wait", "never-was", "--for", "deleted") == Done(0, "", "")
+    done = terminal.run("wait", ready_claim)
+    assert (done.code, done.out) == (Exit.OK, "")
+    assert re.fullmatch(r"WorkloadCluster reading/ready is Ready after 0\.\d s\n", done.err)
+    assert terminal.run("wait", "never-was", "--for", "deleted") == Done(0, "", "never-was is gone\n")
     assert terminal.run("wait", "never-was").code == Exit.FAILED
 
 
@@ -465,7 +398,8 @@ def test_the_same_name_in_two_namespaces_needs_the_namespace(terminal: Terminal)
     assert "--namespace" in done.err
 
     deleted = terminal.run("delete", "twin", "--yes", "-n", "left")
-    assert deleted == Done(0, "", "WorkloadCluster left/twin deleted\n")
+    assert (deleted.code, deleted.out) == (Exit.OK, "")
+    assert re.fullmatch(r"WorkloadCluster left/twin deleted after [\d.]+ s", deleted.err.splitlines()[-1])
     assert terminal.ok("get", "-n", "left", "-o", "name") == ""
     assert terminal.ok("get", "machines", "-n", "left", "-o", "name") == ""
 
@@ -489,9 +423,10 @@ def test_help_has_an_example_that_parses(command: cli_reference.Command) -> None
     """The example is a line of its own, and names only options that the command has."""
     assert command.example.startswith(f"steelyard {command.name}"), command.name
     options = {name for option in command.options for name in option.names}
-    used = {word for word in command.example.split() if word.startswith("-")}
+    used = {word.partition("=")[0] for word in command.example.split() if word.startswith("-")}
     assert used <= options
     assert "--data-dir" in options
+    assert {"--kubeconfig", "--context"} <= options or command.name in OF_FILES
 
 
 def test_the_installed_command_is_there() -> None:

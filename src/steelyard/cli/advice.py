@@ -1,4 +1,4 @@
-"""What to do next about a cluster, by the state it is in: for each state the command that helps, ready to be copied.
+"""What to do next about a claim, by the state it is in: for each state the command that helps, ready to be copied.
 
 Pure. A command never makes things worse: what could lose data is said so instead of being offered.
 """
@@ -11,6 +11,7 @@ from steelyard.api import state, troubles
 from steelyard.api.sizes import WORKERS_MAX
 from steelyard.api.troubles import Trouble
 from steelyard.cli import output
+from steelyard.cli.hints import PLAIN, Hints
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -30,33 +31,46 @@ class Picture:
     events: Sequence[Object]
     held: Sequence[Object] = ()
     """What is being deleted and cannot go, because of a finalizer that is none of ours."""
+    parts: Sequence[Part] = ()
+    """What a claim without machines is made of."""
+    hints: Hints = PLAIN
+    """How commands are spelled that reach the same server."""
+
+
+@frozen
+class Part:
+    kind: str
+    name: str
+    """With its namespace, if it has one."""
+    obj: Object | None
+    """None where it is not there, or not for everybody to see."""
 
 
 def steps(picture: Picture) -> Iterator[str]:
-    claim = picture.claim
+    claim, hints = picture.claim, picture.hints
     where = f"{objects.name(claim)} -n {objects.namespace(claim)}"
     match state.of(claim).word:
         case state.DELETING:
             yield from _of_deletion(picture, where)
         case state.PENDING:
-            yield "see whether the platform works: steelyard doctor"
+            yield f"see whether the platform works: {hints.steelyard('doctor')}"
         case state.PAUSED:
-            yield from (f"go on: kubectl annotate {_named(claim)} {each}-" for each in _pauses(claim))
+            yield from (f"go on: {hints.kubectl(f'annotate {_named(claim)} {each}-')}" for each in _pauses(claim))
         case state.REFUSED:
-            yield f"mend the claim as the message says: kubectl edit {_named(claim)}"
+            yield f"mend the claim as the message says: {hints.kubectl(f'edit {_named(claim)}')}"
         case state.FAILING:
             yield "mend what the message names; it is tried again by itself, with growing pauses"
-            yield f"change the claim: kubectl edit {_named(claim)}"
+            yield f"change the claim: {hints.kubectl(f'edit {_named(claim)}')}"
         case state.DEGRADED:
             yield from _of_loss(picture, where)
         case state.SCALING | state.UPDATING:
-            yield f"wait for it: steelyard wait {where} --for UpToDate"
-            yield from _of_use(claim)
+            yield f"wait for it: {hints.steelyard(f'wait {where} --for UpToDate')}"
+            yield from _of_use(picture)
         case state.READY:
-            yield from _of_use(claim)
-            yield from _of_scaling(claim)
+            yield from _of_use(picture)
+            yield from _of_scaling(picture)
         case _:
-            yield f"wait for it: steelyard wait {where}"
+            yield f"wait for it: {hints.steelyard(f'wait {where}')}"
             yield from _of_slow_machines(picture)
 
 
@@ -69,19 +83,28 @@ def foreign_finalizers(obj: Object) -> list[str]:
     return [each for each in objects.finalizers(obj) if not each.endswith(_OUR_FINALIZERS)]
 
 
-def _of_use(claim: Object) -> Iterator[str]:
-    name, file = objects.name(claim), f"{objects.name(claim)}.kubeconfig"
-    yield (
-        f"use it: steelyard kubeconfig {name} -n {objects.namespace(claim)} > {file}; "
-        f"kubectl --kubeconfig {file} get nodes"
-    )
+def _of_use(picture: Picture) -> Iterator[str]:
+    claim = picture.claim
+    name, namespace = objects.name(claim), objects.namespace(claim)
+    if objects.at(claim, "status", "endpoint"):
+        file = f"{name}.kubeconfig"
+        printed = picture.hints.steelyard(f"kubeconfig {name} -n {namespace}")
+        yield f"use it: {printed} > {file}; kubectl --kubeconfig {file} get nodes"
+        return
+    secret = objects.mapping(objects.at(claim, "spec", "writeConnectionSecretToRef"))
+    if secret:
+        place = f"{secret.get('name')} -n {secret.get('namespace') or namespace}"
+        yield f"use it: {picture.hints.kubectl(f'get secret {place} -o yaml')}"
+        return
+    yield f"see all of it: {picture.hints.steelyard(f'get {_named(claim)} -o yaml')}"
 
 
-def _of_scaling(claim: Object) -> Iterator[str]:
-    workers = int(objects.at(claim, "status", "workers", "desired") or 0)
-    if workers < WORKERS_MAX:
-        patch = f'{{"spec":{{"parameters":{{"workerReplicas":{workers + 1}}}}}}}'
-        yield f"add a worker: kubectl patch {_named(claim)} --type merge -p '{patch}'"
+def _of_scaling(picture: Picture) -> Iterator[str]:
+    claim = picture.claim
+    workers = objects.at(claim, "status", "workers", "desired")
+    if workers is not None and int(workers) < WORKERS_MAX:
+        where = f"{objects.name(claim)} -n {objects.namespace(claim)}"
+        yield f"add a worker: {picture.hints.steelyard(f'scale {where} --workers {int(workers) + 1}')}"
 
 
 def _of_loss(picture: Picture, where: str) -> Iterator[str]:
@@ -90,28 +113,31 @@ def _of_loss(picture: Picture, where: str) -> Iterator[str]:
         yield from _of_machine(picture, machine, trouble)
     if len(lost) > _SHOWN:
         yield f"and likewise for {len(lost) - _SHOWN} more machines"
-    if not lost:
-        cluster = objects.name(picture.cluster) if picture.cluster else objects.name(picture.claim)
-        namespace = objects.namespace(picture.claim)
-        yield f"see what Cluster API reports: steelyard describe clusters.cluster.x-k8s.io {cluster} -n {namespace}"
-    yield f"then wait for it: steelyard wait {where}"
+    if not lost and picture.cluster is not None:
+        cluster = f"{objects.name(picture.cluster)} -n {objects.namespace(picture.claim)}"
+        command = picture.hints.steelyard(f"describe clusters.cluster.x-k8s.io {cluster}")
+        yield f"see what Cluster API reports: {command}"
+    for part in picture.parts:
+        if part.obj is not None and troubles.condition(part.obj, "Ready").get("status") == "False":
+            command = picture.hints.steelyard(f"describe {_named(part.obj)}")
+            yield f"look at {part.kind} {part.name}: {command}"
+    yield f"then wait for it: {picture.hints.steelyard(f'wait {where}')}"
 
 
 def _of_machine(picture: Picture, machine: Object, trouble: Trouble) -> Iterator[str]:
     claim, name = picture.claim, objects.name(machine)
     if trouble.node:
         file = f"{objects.name(claim)}.kubeconfig"
-        yield (
-            f"look at the node: steelyard kubeconfig {objects.name(claim)} -n {objects.namespace(claim)} > {file}; "
-            f"kubectl --kubeconfig {file} describe node {trouble.node}"
-        )
+        printed = picture.hints.steelyard(f"kubeconfig {objects.name(claim)} -n {objects.namespace(claim)}")
+        yield f"look at the node: {printed} > {file}; kubectl --kubeconfig {file} describe node {trouble.node}"
     if is_control_plane(machine) and not _has_quorum_without(picture.machines, machine):
         yield (
             f"bring machine {name} back: too few other control-plane machines are ready, so deleting it would lose "
             "what the cluster's API holds"
         )
         return
-    yield f"replace machine {name}: steelyard delete machine {name} -n {objects.namespace(machine)} --yes"
+    command = picture.hints.steelyard(f"delete machine {name} -n {objects.namespace(machine)} --yes")
+    yield f"replace machine {name}: {command}"
 
 
 def _has_quorum_without(machines: Sequence[Object], lost: Object) -> bool:
@@ -132,18 +158,19 @@ def _of_slow_machines(picture: Picture) -> Iterator[str]:
 def _of_deletion(picture: Picture, where: str) -> Iterator[str]:
     claim = picture.claim
     for each in _pauses(claim):
-        yield f"it is paused, so nothing is deleted; go on: kubectl annotate {_named(claim)} {each}-"
+        command = picture.hints.kubectl(f"annotate {_named(claim)} {each}-")
+        yield f"it is paused, so nothing is deleted; go on: {command}"
     for obj in picture.held:
         finalizers = ", ".join(foreign_finalizers(obj))
         yield (
             f"{obj.get('kind')} {objects.qualified_name(obj)} is held by the finalizer {finalizers}; let its owner "
-            f"finish, or, if there is none any more, take it off: kubectl edit {_named(obj)}"
+            f"finish, or, if there is none any more, take it off: {picture.hints.kubectl(f'edit {_named(obj)}')}"
         )
     for machine in picture.machines:
         deleting = troubles.condition(machine, "Deleting")
         if deleting.get("status") == "True" and deleting.get("message"):
             yield f"machine {objects.name(machine)}: {troubles.words(deleting)}"
-    yield f"wait for it: steelyard wait {where} --for deleted"
+    yield f"wait for it: {picture.hints.steelyard(f'wait {where} --for deleted')}"
 
 
 def _pauses(claim: Object) -> list[str]:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.backup import archive
-from steelyard.cli import asking, output, session
+from steelyard.cli import asking, output, reach, session
 from steelyard.cli.exits import CommandError, Exit
-from steelyard.cli.session import DataDirOption
+from steelyard.cli.reach import DataDirOption, Given, Server
+from steelyard.cli.session import Session
 from steelyard.datadir import AlreadyRunning, DataDir
-from steelyard.kube.client.interface import Client
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -27,20 +27,23 @@ if TYPE_CHECKING:
 
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The archive to make; it must not exist yet.")],
+    given: Given,
     without_keys: Annotated[
         bool,
         typer.Option("--without-keys", help="Leave out the keys that Secrets are encrypted with; keep them apart."),
     ] = False,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Back up the platform into one file, while it runs or while it does not. Writers are not held up.
+
+    A platform that runs on another machine is backed up over its API, with --kubeconfig; one that does not run, on its
+    own.
 
     The file holds the certificate authority's key, the administrator's token, all Secrets and what decrypts them:
     whoever has it has the platform.
 
     Example: steelyard backup steelyard-monday.tar
     """
-    session.guarded(lambda: _back_up(session.locate(data_dir), file, with_keys=not without_keys))
+    session.guarded(lambda: _back_up(given, file, with_keys=not without_keys))
 
 
 def restore(
@@ -65,19 +68,19 @@ def restore(
     session.guarded(lambda: _restore(session.locate(data_dir), file, keys, force=force))
 
 
-def rotate_keys(data_dir: DataDirOption = None) -> None:
+def rotate_keys(given: Given) -> None:
     """Encrypt all Secrets on disk with a new key. The platform must be running; nobody who uses it notices.
 
     Example: steelyard rotate-keys
     """
 
-    async def command(client: Client) -> None:
+    async def command(here: Session) -> None:
         from steelyard import encryption
 
-        done = await client.request("POST", encryption.ROTATION_PATH)
+        done = await here.client.request("POST", encryption.ROTATION_PATH)
         output.note(f"the key is now {done['key']}; {done['encrypted']} stored states of Secrets were encrypted again")
 
-    session.run(data_dir, command)
+    session.run(given, command)
 
 
 def renew_authority(
@@ -118,19 +121,22 @@ def _renew(where: DataDir) -> None:
     output.note(f"  what was there before is in {renewed.kept}")
 
 
-def _back_up(where: DataDir, file: Path, *, with_keys: bool) -> None:
+def _back_up(given: Given, file: Path, *, with_keys: bool) -> None:
     if file.exists():
         raise CommandError(f"{file} exists already; choose another name")
+    where = session.locate(given.data_dir)
     with _new_file(file) as partial:
-        if where.running() is not None:
-            asyncio.run(_download(where, partial, with_keys=with_keys))
+        server = reach.choose(given) if _is_remote(given) or where.running() is not None else None
+        if server is not None:
+            asyncio.run(_download(server, partial, with_keys=with_keys))
             manifest = _verified(partial, file)
         else:
             manifest = _from_files(where, partial, with_keys=with_keys)
     output.note(f"backed up at revision {manifest.revision}: {file}, {file.stat().st_size / (1 << 20):.1f} MiB")
     output.note("Keep it as safe as the platform: it holds the authority's key and the administrator's token.")
     if not with_keys:
-        output.note(f"It is worth nothing without {where.encryption_keys}; keep a copy of that elsewhere.")
+        keys = where.encryption_keys.name if _is_remote(given) else where.encryption_keys
+        output.note(f"It is worth nothing without {keys}; keep a copy of that elsewhere.")
 
 
 class _Received(io.FileIO):
@@ -146,11 +152,16 @@ class _Received(io.FileIO):
         return len(memoryview(data))
 
 
-async def _download(where: DataDir, target: Path, *, with_keys: bool) -> None:
+def _is_remote(given: Given) -> bool:
+    """Whether a kubeconfig was asked for. A backup is never made of whatever KUBECONFIG happens to lead to."""
+    return given.kubeconfig is not None or bool(given.context)
+
+
+async def _download(server: Server, target: Path, *, with_keys: bool) -> None:
     from steelyard.backup import making
     from steelyard.kube.client.http import HttpClient
 
-    client = HttpClient.from_kubeconfig(where.kubeconfig)
+    client = HttpClient(server.connection)
     try:
         with _Received(target, "wb") as file:
             await client.download(making.PATH, file, {} if with_keys else {"keys": making.OMIT})

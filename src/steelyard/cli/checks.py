@@ -18,8 +18,11 @@ from steelyard import settings
 from steelyard.cli import claimchecks
 from steelyard.cli.claimchecks import Examined
 from steelyard.cli.findings import Finding
+from steelyard.cli.reach import Server
 from steelyard.datadir import DataDir
 from steelyard.kube import errors, pki
+from steelyard.kube.client import kubeconfig as kubeconfigs
+from steelyard.kube.client.kubeconfig import Connection
 
 _DISK_WANTED = 1 << 30
 _EXPIRY_WARNING = datetime.timedelta(days=30)
@@ -110,7 +113,7 @@ def _platform(where: DataDir) -> Iterator[Finding]:
     remembered = settings.recall(where.remembered)
     domain = remembered.platform.domain if remembered is not None and remembered.platform is not None else ""
     try:
-        examined = asyncio.run(_ask(where, domain))
+        examined = asyncio.run(_ask(kubeconfigs.load(where.kubeconfig).resolve(), domain))
     except errors.ApiError as error:
         yield Finding(
             "FAIL",
@@ -123,10 +126,22 @@ def _platform(where: DataDir) -> Iterator[Finding]:
     yield from claimchecks.findings(examined, domain, datetime.datetime.now(datetime.UTC))
 
 
-async def _ask(where: DataDir, domain: str) -> Examined:
+def elsewhere(server: Server) -> Iterator[Finding]:
+    """A platform that only its API tells of."""
+    address = server.connection.server
+    try:
+        examined = asyncio.run(_ask(server.connection, ""))
+    except errors.ApiError as error:
+        yield Finding("FAIL", "platform", f"no good answer from {address} ({server.why}): {error.message}")
+        return
+    yield Finding("ok", "platform", f"answers at {address} ({server.why})")
+    yield from claimchecks.findings(examined, "", datetime.datetime.now(datetime.UTC))
+
+
+async def _ask(connection: Connection, domain: str) -> Examined:
     from steelyard.kube.client.http import HttpClient  # here, as `up` does without it
 
-    client = HttpClient.from_kubeconfig(where.kubeconfig)
+    client = HttpClient(connection)
     try:
         await client.request("GET", "/version")
         return await claimchecks.gather(client, domain)

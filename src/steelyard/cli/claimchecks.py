@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 
 import yaml
 
-from steelyard.api import resources, state, troubles, versions
+from steelyard.api import state, troubles, versions
 from steelyard.api.clusterapi import resources as clusterapi
 from steelyard.api.infrastructures import OFFERED
+from steelyard.cli import targets
 from steelyard.cli.findings import Finding
-from steelyard.cli.targets import CLAIM_KIND
 from steelyard.frozen import frozen
 from steelyard.kube import ages, errors, objects, pki
 from steelyard.kube.client.interface import Client
@@ -48,13 +48,11 @@ class Examined:
 
 async def gather(client: Client, domain: str) -> Examined:
     """`domain` is the platform's; where it is not known, no claim counts as a stranger."""
-    own = resources.workload_clusters(domain)
     claims: list[Object] = []
     strangers: list[Object] = []
-    for resource in await client.discover():
-        if resource.kind == CLAIM_KIND and resource.group.startswith("compute."):
-            is_own = not domain or resource.group == own.group
-            (claims if is_own else strangers).extend((await client.list(resource)).items)
+    for entry in await targets.claims(client):
+        is_own = not domain or entry.resource.group.endswith(f".{domain}")
+        (claims if is_own else strangers).extend((await client.list(entry.resource)).items)
     machines = (await client.list(clusterapi.MACHINES)).items if claims else ()
     return Examined([await _condition(client, claim, machines) for claim in claims], strangers)
 

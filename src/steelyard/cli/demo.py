@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 
 from steelyard.api import state
-from steelyard.cli import output, targets
+from steelyard.cli import offered, output, targets
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -25,7 +25,7 @@ _COLUMNS = ("Cluster", "Environment", "Version", "Control plane", "Workers", "St
 
 async def show(client: Client) -> None:
     """Runs until cancelled. On a terminal the table is redrawn in place; elsewhere each change is a line."""
-    resource = await targets.claim_resource(client)
+    resource = (await targets.of_kind(client, offered.STANDARD.kinds[0])).resource
     await _claim(client, resource)
     if sys.stderr.isatty():
         with Live(_table([]), console=Console(stderr=True, highlight=False), auto_refresh=False) as live:

@@ -1,6 +1,7 @@
-"""`steelyard describe`: one screen that says how a cluster is, what it is made of, and what to do next.
+"""`steelyard describe`: one screen that says how a claim is, what it is made of, and what to do next.
 
-`gather` asks the API, `render` is pure. The on-call engineer's order: state and cause, machines, events, next step.
+`gather` asks the API, `render` is pure. The on-call engineer's order: state and cause, machines or other parts, events,
+next step.
 What a state means is decided in `api/state.py` and `api/troubles.py`, from which the claim's own status comes, too.
 """
 
@@ -12,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from steelyard.api import state, troubles
 from steelyard.api.clusterapi import resources as clusterapi
 from steelyard.cli import advice, output
-from steelyard.cli.advice import Picture
+from steelyard.cli.advice import Part, Picture
+from steelyard.cli.hints import PLAIN, Hints
 from steelyard.kube import ages, errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -21,27 +23,59 @@ from steelyard.kube.resources import EVENTS, Resource
 _CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
 _EVENTS_SHOWN = 10
 _WIDTH = 100
+_MACHINE_HEADINGS = ("NAME", "ROLE", "STATE", "NODE", "VERSION", "AGE")
+_MACHINE_DROPPABLE = ("NODE", "VERSION")
 
 
-async def gather(client: Client, claim: Object) -> Picture:
-    namespace, name = objects.namespace(claim), objects.name(claim)
-    reference = objects.mapping(objects.at(claim, "status", "clusterRef"))
-    cluster_name = str(reference.get("name") or name)
-    cluster = await _get_or_none(client, clusterapi.CLUSTERS, cluster_name, namespace)
+async def gather(client: Client, claim: Object, hints: Hints = PLAIN) -> Picture:
+    namespace, cluster_name = objects.namespace(claim), _cluster_name(claim)
+    cluster = await _get_or_none(client, clusterapi.CLUSTERS, cluster_name, namespace) if cluster_name else None
     machines: Sequence[Object] = ()
     if cluster is not None:
         selector = f"{_CLUSTER_LABEL}={cluster_name}"
-        machines = (await client.list(clusterapi.MACHINES, namespace, label_selector=selector)).items
-    held = await _held(client, claim, [*machines, *([cluster] if cluster else [])])
+        machines = await _list_or_none(client, clusterapi.MACHINES, namespace, selector)
+    parts = [] if cluster_name else await _parts(client, claim)
+    present = [each.obj for each in parts if each.obj is not None]
+    held = await _held(client, claim, [*machines, *present, *([cluster] if cluster else [])])
     # By UID: an older object of the same name may have left events behind.
-    uids = {objects.uid(each) for each in (claim, *([cluster] if cluster else []), *machines)}
+    uids = {objects.uid(each) for each in (claim, *([cluster] if cluster else []), *machines, *present)}
     events = [
         event
-        for event in (await client.list(EVENTS, namespace)).items
+        for event in await _list_or_none(client, EVENTS, namespace)
         if objects.at(event, "involvedObject", "uid") in uids
     ]
     events.sort(key=_event_time)
-    return Picture(claim, cluster, objects.by_name(machines), events, held)
+    return Picture(claim, cluster, objects.by_name(machines), events, held, parts, hints)
+
+
+def _cluster_name(claim: Object) -> str:
+    """Of the Cluster API Cluster behind the claim; empty for a claim without machines."""
+    reference = objects.mapping(objects.at(claim, "status", "clusterRef"))
+    if reference:
+        return str(reference.get("name") or "")
+    for entry in _inventory(claim):
+        if entry.get("kind") == clusterapi.CLUSTERS.kind and str(entry.get("apiVersion")).startswith(
+            f"{clusterapi.CLUSTERS.group}/"
+        ):
+            return str(entry.get("name") or "")
+    return ""
+
+
+def _inventory(claim: Object) -> list[Object]:
+    return [objects.mapping(entry) for entry in objects.sequence(objects.at(claim, "status", "inventory"))]
+
+
+async def _parts(client: Client, claim: Object) -> list[Part]:
+    inventory = _inventory(claim)
+    served = {(each.api_version, each.kind): each for each in await client.discover()} if inventory else {}
+    found: list[Part] = []
+    for entry in inventory:
+        kind, name, namespace = (str(entry.get(key) or "") for key in ("kind", "name", "namespace"))
+        resource = served.get((str(entry.get("apiVersion")), kind))
+        obj = await _get_or_none(client, resource, name, namespace) if resource is not None else None
+        is_elsewhere = namespace and namespace != objects.namespace(claim)
+        found.append(Part(kind, f"{namespace}/{name}" if is_elsewhere else name, obj))
+    return found
 
 
 async def _held(client: Client, claim: Object, known: Sequence[Object]) -> list[Object]:
@@ -50,7 +84,7 @@ async def _held(client: Client, claim: Object, known: Sequence[Object]) -> list[
         return []
     served = {(each.api_version, each.kind): each for each in await client.discover()}
     found = list(known)
-    for entry in map(objects.mapping, objects.sequence(objects.at(claim, "status", "inventory"))):
+    for entry in _inventory(claim):
         resource = served.get((str(entry.get("apiVersion")), str(entry.get("kind"))))
         if resource is not None:
             obj = await _get_or_none(client, resource, str(entry.get("name")), str(entry.get("namespace")))
@@ -92,8 +126,13 @@ def _lines(picture: Picture, now: datetime.datetime, width: int) -> Iterator[str
     yield from _conditions(claim, now, width, said=here.text if here.word != state.READY else "")
     if picture.machines:
         yield "Machines"
-        headings = ("NAME", "ROLE", "STATE", "NODE", "VERSION", "AGE")
-        yield from output.aligned([headings, *(_machine(item, now) for item in picture.machines)], indent="  ")
+        table = [_MACHINE_HEADINGS, *(_machine(item, now) for item in picture.machines)]
+        yield from output.aligned(table, indent="  ", width=width, droppable=_MACHINE_DROPPABLE)
+        yield ""
+    if picture.parts:
+        yield "Parts"
+        table = [("KIND", "NAME", "READY", "MESSAGE"), *map(_part, picture.parts)]
+        yield from output.aligned(table, indent="  ", width=width)
         yield ""
     yield from _events(picture.events, now, width)
     yield "Next"
@@ -103,7 +142,10 @@ def _lines(picture: Picture, now: datetime.datetime, width: int) -> Iterator[str
 
 def _facts(claim: Object, now: datetime.datetime) -> Iterator[str]:
     used = objects.mapping(objects.at(claim, "status", "parameters"))
-    if used:
+    is_cluster = objects.at(claim, "status", "controlPlane") is not None
+    if used and not is_cluster:
+        yield from (f"  {key}: {value}" for key, value in used.items())
+    elif used:
         yield f"  {used.get('environment')} on {used.get('infrastructure')} machines, {_version(used)}"
         cores, memory, disk = (used.get(each) for each in ("cpuCores", "memoryGi", "diskGb"))
         yield f"  each node: {cores} cores, {memory} GiB memory, {disk} GiB disk"
@@ -133,6 +175,13 @@ def _machine(machine: Object, now: datetime.datetime) -> tuple[str, ...]:
     )
 
 
+def _part(part: Part) -> tuple[str, ...]:
+    if part.obj is None:
+        return part.kind, part.name, "-", "not to be seen: not there yet, or not for you"
+    ready = troubles.condition(part.obj, "Ready")
+    return part.kind, part.name, str(ready.get("status") or "-"), str(ready.get("message") or "").replace("\n", " ")
+
+
 def _machine_state(machine: Object) -> str:
     """One word; the phase alone would call a machine Running whose Node is gone."""
     if objects.is_being_deleted(machine):
@@ -149,7 +198,7 @@ def _conditions(obj: Object, now: datetime.datetime, width: int, *, said: str = 
         return []
     headings = ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
     table = [headings, *(_condition_row(condition, now, said) for condition in conditions)]
-    return ["Conditions", *output.aligned(table, indent="  ", width=width), ""]
+    return ["Conditions", *output.aligned(table, indent="  ", width=width, droppable=("SINCE",)), ""]
 
 
 def _condition_row(condition: Object, now: datetime.datetime, said: str) -> tuple[str, ...]:
@@ -180,7 +229,7 @@ def _events(events: Sequence[Object], now: datetime.datetime, width: int) -> lis
                 str(event.get("message") or "").replace("\n", " ") + times,
             )
         )
-    return ["Events", *output.aligned(table, indent="  ", width=width), ""]
+    return ["Events", *output.aligned(table, indent="  ", width=width, droppable=("TYPE",)), ""]
 
 
 def _event_time(event: Object) -> str:
@@ -188,7 +237,15 @@ def _event_time(event: Object) -> str:
 
 
 async def _get_or_none(client: Client, resource: Resource, name: str, namespace: str) -> Object | None:
+    """None also for what the caller may not see: a tenant is told of the claim all the same."""
     try:
         return await client.get(resource, name, namespace)
-    except errors.NotFound:
+    except (errors.NotFound, errors.Forbidden):
         return None
+
+
+async def _list_or_none(client: Client, resource: Resource, namespace: str, selector: str = "") -> Sequence[Object]:
+    try:
+        return (await client.list(resource, namespace, label_selector=selector)).items
+    except (errors.NotFound, errors.Forbidden):
+        return ()

@@ -2,34 +2,77 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
-from steelyard.cli import backups, claims, platform
-
-app = typer.Typer(
-    name="steelyard",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    help="Your own cloud on bare metal: Kubernetes clusters and more, each asked for with a short claim.",
-    context_settings={"help_option_names": ["-h", "--help"]},
+import steelyard
+from steelyard.cli import (
+    applying,
+    backups,
+    changing,
+    creating,
+    kubeconfigs,
+    logreading,
+    offered,
+    output,
+    platform,
+    reach,
+    reading,
+    waiting,
 )
-app.command("up")(platform.up)
-app.command("down")(platform.down)
-app.command("status")(platform.status)
-app.command("kubeconfig")(claims.kubeconfig)
-app.add_typer(claims.create, name="create")
-app.command("get")(claims.get)
-app.command("describe")(claims.describe_)
-app.command("wait")(claims.wait)
-app.command("delete")(claims.delete)
-app.command("backup")(backups.backup)
-app.command("restore")(backups.restore)
-app.command("rotate-keys")(backups.rotate_keys)
-app.command("renew-authority")(backups.renew_authority)
-app.command("version")(platform.version)
-app.command("doctor")(platform.doctor)
+from steelyard.cli.dryrun import WithBareDryRun
+from steelyard.cli.offered import Offering
+
+
+def application(offering: Offering) -> typer.Typer:
+    """The program, with a `create` for each kind that is offered."""
+    app = typer.Typer(
+        name="steelyard",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        help="Your own cloud on bare metal: Kubernetes clusters and more, each asked for with a short claim.",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def _before(  # pyright: ignore[reportUnusedFunction] (Typer has it)
+        version: Annotated[
+            bool,
+            typer.Option("--version", help="Print the version of this command.", callback=_version, is_eager=True),
+        ] = False,
+    ) -> None:
+        offered.offer(offering)
+
+    app.command("up")(platform.up)
+    app.command("down")(platform.down)
+    app.command("status")(reach.options(platform.status))
+    app.command("logs")(logreading.logs)
+    app.command("kubeconfig")(reach.options(kubeconfigs.kubeconfig))
+    app.add_typer(creating.commands(offering), name="create")
+    app.command("apply", cls=WithBareDryRun)(reach.options(applying.apply))
+    app.command("get")(reach.options(reading.get))
+    app.command("describe")(reach.options(reading.describe_))
+    app.command("wait")(reach.options(waiting.wait))
+    app.command("scale")(reach.options(changing.scale))
+    app.command("delete")(reach.options(changing.delete))
+    app.command("backup")(reach.options(backups.backup))
+    app.command("restore")(backups.restore)
+    app.command("rotate-keys")(reach.options(backups.rotate_keys))
+    app.command("renew-authority")(backups.renew_authority)
+    app.command("version")(reach.options(platform.version))
+    app.command("doctor")(reach.options(platform.doctor))
+    return app
+
+
+def _version(is_wanted: bool) -> None:
+    if is_wanted:
+        output.result(f"steelyard {steelyard.__version__}")
+        raise typer.Exit
+
+
+app = application(offered.STANDARD)
 
 
 def main() -> None:

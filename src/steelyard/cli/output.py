@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
 _NARROWEST = 24
+_GAP = "   "
 _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
 
 
@@ -44,6 +45,12 @@ class Format(StrEnum):
 def result(text: str) -> None:
     """A result as it is, without any interpretation of brackets or colours."""
     sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+
+
+def flushed(text: str) -> None:
+    """A result that is read while more of it is to come."""
+    result(text)
+    sys.stdout.flush()
 
 
 def note(text: str) -> None:
@@ -77,22 +84,57 @@ def columns() -> int:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
 
 
-def aligned(table: Sequence[Sequence[str]], *, indent: str = "", width: int = 0) -> Iterator[str]:
-    """The lines of a table in kubectl's manner: columns padded to their widest cell, never cut.
+def shortened(text: str, width: int) -> str:
+    """What fits of a text, in whole words; a first word that is too long stays whole."""
+    if len(text) <= width:
+        return text
+    kept = text[: max(width, 0)].rpartition(" ")[0].rstrip(" ,;:")
+    return f"{kept} …" if kept else text.partition(" ")[0]
 
-    With a `width`, a last column of sentences goes on below itself where there is room for it.
+
+def aligned(
+    table: Sequence[Sequence[str]], *, indent: str = "", width: int = 0, droppable: Sequence[str] = ()
+) -> Iterator[str]:
+    """The lines of a table in kubectl's manner: columns padded to their widest cell, no word ever cut.
+
+    With a `width`, columns of the headings in `droppable` go where there is no room for them, the first one first. A
+    last column of sentences goes on below itself, or, where even that is too narrow, on lines of its own.
     """
     if not table:
         return
+    table = _without(table, droppable, width - len(indent)) if width else table
     widths = [max(len(row[index]) for row in table) for index in range(len(table[0]))]
-    room = width - len(indent) - sum(widths[:-1]) - 3 * (len(widths) - 1)
-    for row in table:
+    room = width - len(indent) - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)
+    is_stacked = bool(width) and room < min(_NARROWEST, widths[-1])
+    for row in table[1:] if is_stacked else table:
         *cells, last = row
-        lines = textwrap.wrap(last, room, break_long_words=False, break_on_hyphens=False) if room >= _NARROWEST else []
+        if is_stacked:
+            yield (indent + _GAP.join(cell.ljust(size) for cell, size in zip(cells, widths, strict=False))).rstrip()
+            below = f"{indent}    "
+            yield from _filled(last, max(width - len(below), _NARROWEST), below)
+            continue
+        lines = list(_filled(last, room)) if width else []
         for number, line in enumerate(lines or [last]):
             shown = cells if number == 0 else [""] * len(cells)
             padded = [cell.ljust(size) for cell, size in zip((*shown, line), widths, strict=True)]
-            yield (indent + "   ".join(padded)).rstrip()
+            yield (indent + _GAP.join(padded)).rstrip()
+
+
+def _filled(text: str, width: int, indent: str = "") -> Iterator[str]:
+    for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
+        yield indent + line
+
+
+def _without(table: Sequence[Sequence[str]], droppable: Sequence[str], width: int) -> Sequence[Sequence[str]]:
+    """The table with as many of these columns left out as it takes for the others to fit."""
+    for heading in droppable:
+        *sizes, last = (max(map(len, column)) for column in zip(*table, strict=True))
+        if sum(sizes) + min(last, _NARROWEST) + len(_GAP) * len(sizes) <= width:
+            break
+        if heading in table[0]:
+            place = list(table[0]).index(heading)
+            table = [[*row[:place], *row[place + 1 :]] for row in table]
+    return table
 
 
 def wrapped(text: str, width: int, *, indent: str = "") -> Iterator[str]:
@@ -109,27 +151,24 @@ def wrapped(text: str, width: int, *, indent: str = "") -> Iterator[str]:
     )  # fmt: skip
 
 
-def server_table(table: Object, *, wide: bool, namespaces: bool) -> None:
-    """A `meta.k8s.io/v1` Table as the server made it; columns of a priority above 0 only when `wide`."""
-    columns = [objects.mapping(column) for column in objects.sequence(table.get("columnDefinitions"))]
-    shown = [index for index, column in enumerate(columns) if wide or not column.get("priority")]
-    headings = [str(columns[index].get("name") or "") for index in shown]
-    body: list[list[str]] = []
-    for row in map(objects.mapping, objects.sequence(table.get("rows"))):
-        cells = objects.sequence(row.get("cells"))
-        line = [_cell(cells[index]) if index < len(cells) else "" for index in shown]
-        if namespaces:
-            line.insert(0, objects.namespace(objects.mapping(row.get("object"))))
-        body.append(line)
-    if namespaces:
-        headings.insert(0, "Namespace")
-    for line in aligned([[heading.upper() for heading in headings], *body]):
-        result(line)
+def object_(obj: Object, format_: Format, *, done: str = "") -> None:
+    """One object; as a table, what was done to it."""
+    match format_:
+        case Format.JSON:
+            result(as_json(obj))
+        case Format.YAML:
+            result(as_yaml(obj))
+        case Format.NAME:
+            result(object_name(obj))
+        case _:
+            namespace = objects.namespace(obj)
+            result(f"{object_name(obj)} {done}" + (f" in namespace {namespace}" if namespace else ""))
 
 
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value)
+def list_(items: Iterable[Object], format_: Format) -> None:
+    if format_ is Format.NAME:
+        for item in items:
+            result(object_name(item))
+        return
+    listing = {"apiVersion": "v1", "kind": "List", "items": list(items)}
+    result(as_json(listing) if format_ is Format.JSON else as_yaml(listing))

@@ -17,12 +17,14 @@ import typer
 import steelyard
 from steelyard import collecting, settings
 from steelyard.api import state
-from steelyard.cli import output, session, targets
+from steelyard.cli import logfile, output, reach, session, targets
 from steelyard.cli.exits import CommandError, Exit
-from steelyard.cli.session import DataDirOption
+from steelyard.cli.reach import DataDirOption, Given
+from steelyard.cli.session import Session
 from steelyard.datadir import AlreadyRunning, DataDir, Instance
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
+from steelyard.kube.objects import Object
 
 _START_DEADLINE = 30.0
 _STOP_DEADLINE = 30.0
@@ -81,60 +83,96 @@ def down(data_dir: DataDirOption = None) -> None:
     session.guarded(lambda: _stop(session.locate(data_dir)))
 
 
-def status(data_dir: DataDirOption = None) -> None:
+def status(given: Given) -> None:
     """Say whether the platform runs, where, and how its claims are. Exit code 3 if it does not run.
 
     Example: steelyard status
     """
-    where = session.locate(data_dir)
-    instance = session.guarded(where.running)
-    if instance is None:
-        output.result(f"not running (data directory {where.root}); start it with: steelyard up")
-        raise typer.Exit(Exit.NOT_RUNNING)
-    if not instance.url:
-        output.result(f"starting (data directory {where.root})")
-        return
-    output.result(f"running: {instance.url}, process {instance.pid}, version {instance.version}")
-    output.result(f"started: {instance.started}")
-    output.result(f"data:    {where.root}")
+    where = _directory_of(given)
+    if where is not None:
+        instance = session.guarded(where.running)
+        up = reach.hints_of(given).steelyard("up")
+        if instance is None:
+            output.result(f"not running (data directory {where.root}); start it with: {up}")
+            raise typer.Exit(Exit.NOT_RUNNING)
+        if not instance.url:
+            output.result(f"starting (data directory {where.root})")
+            return
+        output.result(f"running: {instance.url}, process {instance.pid}, version {instance.version}")
+        output.result(f"started: {instance.started}")
+        output.result(f"data:    {where.root}")
 
-    async def command(client: Client) -> None:
-        claims = (await client.list(await targets.claim_resource(client))).items
+    async def command(here: Session) -> None:
+        if where is None:
+            output.result(f"running: {here.server.connection.server}, Kubernetes API {await _version(here.client)}")
+            output.result(f"reached: {here.server.why}")
+        claims: list[Object] = []
+        for entry in await targets.claims(here.client):
+            claims += (await here.client.list(entry.resource, here.namespace(""))).items
         ready = sum(1 for claim in claims if state.is_ready(claim))
         output.result(f"claims:  {len(claims)}, of which {ready} ready")
         for claim in claims:
             if not state.is_ready(claim):
-                here = state.of(claim)
-                text = f", {here.text}" if here.text else ""
-                output.result(f"  {objects.qualified_name(claim)}: {here.word}{text}")
+                how = state.of(claim)
+                text = f", {how.text}" if how.text else ""
+                output.result(f"  {objects.qualified_name(claim)}: {how.word}{text}")
 
-    session.run(data_dir, command)
+    session.run(given, command)
 
 
-def doctor(platform_file: PlatformOption = None, data_dir: DataDirOption = None) -> None:
+def _directory_of(given: Given) -> DataDir | None:
+    """The data directory, unless a kubeconfig leads to a platform elsewhere."""
+    if given.kubeconfig is not None or given.context:
+        return None
+    where = session.locate(given.data_dir)
+    if not where.kubeconfig.exists():
+        try:
+            return reach.choose(given).data_dir
+        except CommandError:
+            return where
+    return where
+
+
+async def _version(client: Client) -> str:
+    return str(objects.mapping(await client.request("GET", "/version")).get("gitVersion") or "unknown")
+
+
+def doctor(given: Given, platform_file: PlatformOption = None) -> None:
     """Check this machine and the platform, and say what to do about each finding. Exit code 1 if something is wrong.
+
+    With --kubeconfig or --context it looks at that platform alone, and not at this machine.
 
     Example: steelyard doctor
     """
     from steelyard.cli import checks  # imported here: no other command needs to read certificates
 
-    where = session.locate(data_dir)
-    findings = session.guarded(lambda: list(checks.run(where, platform_file)))
+    if given.kubeconfig is not None or given.context:
+        findings = session.guarded(lambda: list(checks.elsewhere(reach.choose(given))))
+    else:
+        where = session.locate(given.data_dir)
+        findings = session.guarded(lambda: list(checks.run(where, platform_file)))
     for finding in findings:
         output.result(str(finding))
     if any(finding.is_failure for finding in findings):
         raise typer.Exit(Exit.FAILED)
 
 
-def version(data_dir: DataDirOption = None) -> None:
-    """Print the version of this command, and of the platform that runs in the data directory.
+def version(given: Given) -> None:
+    """Print the version of this command, and of the platform that runs in the data directory or is asked for.
 
     Example: steelyard version
     """
     output.result(
         f"steelyard {steelyard.__version__} (Python {machine.python_version()}, {machine.system()} {machine.machine()})"
     )
-    instance = session.guarded(session.locate(data_dir).running)
+    if given.kubeconfig is not None or given.context:
+
+        async def command(here: Session) -> None:
+            output.result(f"platform  Kubernetes API {await _version(here.client)} at {here.server.connection.server}")
+
+        session.run(given, command)
+        return
+    instance = session.guarded(session.locate(given.data_dir).running)
     if instance is not None:
         output.result(f"platform  {instance.version or 'starting'} at {instance.url}")
 
@@ -145,6 +183,12 @@ def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, ac
     chosen = _settings(where, platform_file)
     if chosen.from_memory:
         output.note(f"no platform file here: going on with that of the last start, {chosen.path}")
+    kept = logfile.keep(where.log_file)
+
+    def announce(url: str, kubeconfig: Path, description: str) -> None:
+        logfile.say(kept, "platform started", version=steelyard.__version__, url=url, pid=os.getpid())
+        _announce(url, kubeconfig, description)
+
     companion: app.Companion | None = None
     if with_demo:
         from steelyard.cli import demo
@@ -161,9 +205,10 @@ def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, ac
                 accepts_platform_change=accepts,
                 tell=output.note,
             ),
-            on_ready=_announce,
+            on_ready=announce,
             companion=companion,
         )
+        logfile.say(kept, "platform ended", pid=os.getpid())
     except AlreadyRunning as error:
         raise CommandError(
             f"{where.root}: {error}.\nUse that one, end it with `steelyard down`, or choose another --data-dir."

@@ -62,16 +62,19 @@ class HttpClient:
         *,
         user_agent: str = f"steelyard/{__version__}",
         field_manager: str = "",
+        field_validation: str = "",
         max_answer_bytes: int = 0,
     ) -> None:
-        """Without `field_manager` the server takes the program's name from the user agent.
+        """Without `field_manager` the server takes the program's name from the user agent, and without
+        `field_validation` (`Strict`, `Warn`, `Ignore`) it only warns of fields that a kind does not have.
 
         `max_answer_bytes` is for a server that is not to be trusted: a longer answer, or event of a watch, fails.
         """
         self.connection = connection
         self._max_answer_bytes = max_answer_bytes
         self._user_agent = user_agent
-        self._manager = {"fieldManager": field_manager} if field_manager else {}
+        wishes = (("fieldManager", field_manager), ("fieldValidation", field_validation))
+        self._writing = {key: value for key, value in wishes if value}
         self._ssl = tls.context_of(connection) if connection.server.startswith("https:") else None
         self._session: aiohttp.ClientSession | None = None
         self._slots: asyncio.Semaphore | None = None
@@ -235,7 +238,7 @@ class HttpClient:
             await session.close()
 
     def _written(self, dry_run: bool = False) -> dict[str, str]:
-        return {**self._manager, "dryRun": "All"} if dry_run else dict(self._manager)
+        return {**self._writing, "dryRun": "All"} if dry_run else dict(self._writing)
 
     async def _call(
         self,

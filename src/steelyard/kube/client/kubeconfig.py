@@ -125,7 +125,7 @@ class Kubeconfig:
         return {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": name, "cluster": _cluster_out(each)} for name, each in self.clusters.items()],
+            "clusters": [{"name": name, "cluster": cluster_entry(each)} for name, each in self.clusters.items()],
             "users": [{"name": name, "user": _user_out(each)} for name, each in self.users.items()],
             "contexts": [{"name": name, "context": _context_out(each)} for name, each in self.contexts.items()],
             "current-context": self.current_context,
@@ -181,9 +181,13 @@ def load(path: Path) -> Kubeconfig:
 def load_default(environment: Mapping[str, str] | None = None) -> Kubeconfig:
     """What kubectl would use: the files of KUBECONFIG merged, else `~/.kube/config`; missing files count as empty."""
     environment = os.environ if environment is None else environment
+    return merge([load(path) for path in default_files(environment) if path.exists()])
+
+
+def default_files(environment: Mapping[str, str]) -> list[Path]:
+    """The files that kubectl would read, whether they exist or not: those of KUBECONFIG, else `~/.kube/config`."""
     listed = [Path(part) for part in environment.get("KUBECONFIG", "").split(os.pathsep) if part]
-    paths = listed or [Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"]
-    return merge([load(path) for path in paths if path.exists()])
+    return listed or [Path(environment.get("HOME") or Path.home()) / ".kube" / "config"]
 
 
 def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
@@ -279,7 +283,8 @@ def _context_in(entry: Object) -> Context:
     return Context(_text(entry, "cluster"), _text(entry, "user"), _text(entry, "namespace"))
 
 
-def _cluster_out(cluster: Cluster) -> Object:
+def cluster_entry(cluster: Cluster) -> Object:
+    """As it stands in a file."""
     return _present(
         {
             "certificate-authority": cluster.certificate_authority,

@@ -69,14 +69,17 @@ def get(name: str) -> Logger:
 
 
 class Formatter(logging.Formatter):
-    """`2025-01-01T00:00:00.000Z WARNING reconcile failed kind=Machine namespace=team-a name=m-1 error="no route"`"""
+    """`2025-01-01T00:00:00.000Z WARNING reconcile failed kind=Machine namespace=team-a name=m-1 error="no route"`
+
+    Levels are padded, so that messages stand below each other.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         stamp = moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}Z"
         fields: Mapping[str, Any] = getattr(record, "fields", {})
         pairs = "".join(f" {key}={_value(value)}" for key, value in fields.items())
-        text = f"{stamp} {record.levelname} {record.getMessage()}{pairs}"
+        text = f"{stamp} {record.levelname:<7} {record.getMessage()}{pairs}"
         if record.exc_info:
             text += "\n" + self.formatException(record.exc_info)
         return text
@@ -101,11 +104,21 @@ class _StandardErrorHandler(logging.Handler):
 
 
 def set_up(*, level: int = logging.INFO, stream: TextIO | None = None) -> logging.Handler:
-    """Sends the platform's log to a stream, standard error by default; returns the handler, for taking it off."""
-    handler = logging.StreamHandler(stream) if stream is not None else _StandardErrorHandler()
-    handler.setFormatter(Formatter())
+    """Sends the platform's log to a stream, standard error by default; returns the handler, for taking it off.
+
+    Handlers that are there already, such as a file's, get the same form. Where one of them says that it covers standard
+    error (`covers_standard_error`), it is the one that is returned: no line is written twice into one file.
+    """
     logger = logging.getLogger("steelyard")
     logger.setLevel(level)
-    logger.addHandler(handler)
     logger.propagate = False
+    for known in logger.handlers:
+        if known.formatter is None:
+            known.setFormatter(Formatter())
+    covering = [known for known in logger.handlers if getattr(known, "covers_standard_error", False)]
+    if covering and stream is None:
+        return covering[0]
+    handler = logging.StreamHandler(stream) if stream is not None else _StandardErrorHandler()
+    handler.setFormatter(Formatter())
+    logger.addHandler(handler)
     return handler

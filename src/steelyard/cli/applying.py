@@ -1,0 +1,185 @@
+"""The verb `apply`: what manifests say is what there is, by server-side apply.
+
+Nothing is changed unless every document can be read, its kind is served, and the API would accept it. What could not be
+known beforehand (an object in a namespace that comes with it) fails where it stands, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from steelyard.cli import documents, mistakes, output, session, targets
+from steelyard.cli.creating import DEFAULT_NAMESPACE
+from steelyard.cli.documents import Document
+from steelyard.cli.dryrun import DryRun, DryRunOption
+from steelyard.cli.exits import CommandError
+from steelyard.cli.output import Format
+from steelyard.cli.reach import Given
+from steelyard.cli.session import FIELD_MANAGER, NamespaceOption, OutputOption, Session
+from steelyard.frozen import frozen
+from steelyard.kube import errors, objects
+from steelyard.kube.client.discovery import Entry
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+
+FilesOption = Annotated[
+    list[str],
+    typer.Option(
+        "--filename", "-f", metavar="FILE", help="A file, a directory, or - for standard input.", show_default=False
+    ),
+]
+_FIRST = ("Namespace", "CustomResourceDefinition")
+
+
+def apply(
+    files: FilesOption,
+    given: Given,
+    namespace: NamespaceOption = "",
+    force: Annotated[
+        bool, typer.Option("--force-conflicts", help="Take over fields that somebody else has set.")
+    ] = False,
+    dry_run: DryRunOption = DryRun.NONE,
+    format_: OutputOption = Format.TABLE,
+) -> None:
+    """Make what is there as the manifests say: created, configured or unchanged.
+
+    Every document is read and checked before anything is changed, and all mistakes are told at once.
+
+    Example: steelyard apply -f examples/environments/
+    """
+    read = session.guarded(lambda: documents.read(files))
+
+    async def command(here: Session) -> None:
+        wanted = await _placed(here, read, here.namespace(namespace))
+        # Namespaces and kinds before what needs them; else in the order of the documents.
+        wanted.sort(key=lambda each: each.document.obj["kind"] not in _FIRST)
+        await _check(here, wanted, force=force)
+        done: list[Object] = []
+        for each in wanted:
+            if dry_run is DryRun.CLIENT:
+                word, obj = "read", each.obj
+            else:
+                word, obj = await _apply(here, each, force=force, dry_run=dry_run is DryRun.SERVER)
+            done.append(obj)
+            if format_ in (Format.TABLE, Format.WIDE):
+                output.flushed(
+                    f"{output.object_name(each.obj)} {word}{' (dry run)' if dry_run is not DryRun.NONE else ''}"
+                )
+        if format_ not in (Format.TABLE, Format.WIDE):
+            output.list_(done, format_) if len(done) > 1 else output.object_(done[0], format_)
+
+    session.run(given, command)
+
+
+@frozen
+class _Wanted:
+    document: Document
+    resource: Resource
+    obj: Object
+    """With its namespace."""
+
+
+async def _placed(here: Session, read: Sequence[Document], namespace: str) -> list[_Wanted]:
+    known = await targets.served(here.client)
+    coming = [_defined(each.obj) for each in read if each.obj["kind"] == "CustomResourceDefinition"]
+    found: list[_Wanted] = []
+    complaints: list[str] = []
+    for document in read:
+        resource = resource_of(document.obj, [*known, *coming])
+        if resource is None:
+            complaints.append(
+                f"{document.origin}: this API serves no {document.obj['kind']} of {document.obj['apiVersion']}"
+            )
+            continue
+        try:
+            found.append(_Wanted(document, resource, placed(document, resource, namespace)))
+        except CommandError as error:
+            complaints.append(str(error))
+    if complaints:
+        raise CommandError("\n".join((*complaints, "Nothing was done.")), is_of_server=True)
+    return found
+
+
+def resource_of(obj: Object, known: Sequence[Entry]) -> Resource | None:
+    """Also in another served version than the preferred one, which has the same path otherwise."""
+    group, _, version = str(obj["apiVersion"]).rpartition("/")
+    for entry in known:
+        each = entry.resource
+        if (each.group, each.kind) == (group, obj["kind"]):
+            return Resource(group, version, each.plural, each.kind, namespaced=each.namespaced)
+    return None
+
+
+def placed(document: Document, resource: Resource, namespace: str) -> Object:
+    """The object in its namespace: its own, else the given one. Raises CommandError where the two differ."""
+    own = objects.namespace(document.obj)
+    if not resource.namespaced:
+        return document.obj
+    if own and namespace and own != namespace:
+        raise CommandError(f"{document.origin}: it is for namespace {own}, and -n says {namespace}; leave one out")
+    metadata = {**objects.metadata(document.obj), "namespace": own or namespace or DEFAULT_NAMESPACE}
+    return {**document.obj, "metadata": metadata}
+
+
+def _defined(definition: Object) -> Entry:
+    """The resource that a definition among the documents will bring."""
+    names = objects.mapping(objects.at(definition, "spec", "names"))
+    is_namespaced = objects.at(definition, "spec", "scope") == "Namespaced"
+    group = str(objects.at(definition, "spec", "group") or "")
+    return Entry(Resource(group, "", str(names.get("plural")), str(names.get("kind")), namespaced=is_namespaced))
+
+
+async def _check(here: Session, wanted: Sequence[_Wanted], *, force: bool) -> None:
+    complaints: list[str] = []
+    for each in wanted:
+        try:
+            await here.client.apply(each.resource, each.obj, field_manager=FIELD_MANAGER, force=force, dry_run=True)
+        except errors.NotFound:
+            # Its namespace or its kind is not there; it may come with another document.
+            continue
+        except (errors.BadRequest, errors.Invalid, errors.InternalError) as refused:
+            found = await mistakes.of(here.client, each.resource, each.obj, refused)
+            complaints.append(mistakes.told(f"{each.document.origin}: {each.document}", _without_echo(found)))
+        except errors.Conflict as error:
+            complaints.append(f"{each.document.origin}: {error.message}; to take the fields over: --force-conflicts")
+    if complaints:
+        raise CommandError("\n".join((*complaints, "Nothing was done.")), is_of_server=True)
+
+
+def _without_echo(found: list[mistakes.Mistake]) -> list[mistakes.Mistake]:
+    """Without what apply says in its own words of a field that is listed as unknown."""
+    with_field = [each for each in found if each.field]
+    return with_field or found
+
+
+async def _apply(here: Session, each: _Wanted, *, force: bool, dry_run: bool) -> tuple[str, Object]:
+    try:
+        before = await here.client.get(each.resource, objects.name(each.obj), objects.namespace(each.obj))
+    except errors.NotFound:
+        before = None
+    try:
+        after = await here.client.apply(
+            each.resource, each.obj, field_manager=FIELD_MANAGER, force=force, dry_run=dry_run
+        )
+    except errors.ApiError as error:
+        raise CommandError(
+            f"{each.document.origin}: {error.message}\nWhat is listed above was done; the rest was not.",
+            is_of_server=True,
+        ) from None
+    if before is None:
+        return "created", after
+    is_same = _said(before) == _said(after)
+    return "unchanged" if is_same else "configured", after
+
+
+def _said(obj: Object) -> Object:
+    """An object without what every write changes."""
+    metadata = {
+        key: value
+        for key, value in objects.metadata(obj).items()
+        if key not in ("resourceVersion", "managedFields", "generation")
+    }
+    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": metadata}

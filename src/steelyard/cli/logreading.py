@@ -1,0 +1,145 @@
+"""The verb `logs`: the platform's log file, whole or a part of it, as it is or as it grows."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import time
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final, TextIO
+
+import typer
+
+from steelyard.cli import completing, logfile, output, session, waiting
+from steelyard.cli.exits import CommandError, Exit
+from steelyard.cli.reach import DataDirOption
+from steelyard.frozen import frozen
+from steelyard.kube import ages
+
+_HEAD: Final = re.compile(r"^(\d{4}-\d\d-\d\dT[\d:.]+Z) (DEBUG|INFO|WARNING|ERROR|CRITICAL) +(.*)", re.DOTALL)
+_FIELD: Final = re.compile(r'(?:^| )(\w+)=("(?:[^"\\]|\\.)*"|\S*)')
+_PAUSE: Final = 0.2
+
+
+class Level(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+_RANKS: Final = {"DEBUG": 0, "INFO": 1, "WARNING": 2, "ERROR": 3, "CRITICAL": 4}
+
+
+@frozen
+class Wanted:
+    """Which lines; empty or None for all of them."""
+
+    claim: str = ""
+    namespace: str = ""
+    since: datetime.datetime | None = None
+    level: Level = Level.DEBUG
+
+    def takes(self, line: str) -> bool | None:
+        """None for a line that goes on with the one before, as those of a traceback do."""
+        head = _HEAD.match(line)
+        if head is None:
+            return None
+        stamp, level, text = head.groups()
+        if _RANKS[level] < _RANKS[self.level.upper()]:
+            return False
+        moment = ages.parse(stamp)
+        if self.since is not None and moment is not None and moment < self.since:
+            return False
+        return self._is_about(text)
+
+    def _is_about(self, text: str) -> bool:
+        if not self.claim and not self.namespace:
+            return True
+        fields = {key: value.strip('"') for key, value in _FIELD.findall(text)}
+        claim_namespace, _, claim_name = fields.get("claim", "").rpartition("/")
+        names = [claim_name, fields.get("cluster", ""), fields.get("name", "")]
+        is_of_namespace = not self.namespace or self.namespace in (claim_namespace, fields.get("namespace"))
+        is_of_claim = not self.claim or any(each == self.claim or each.startswith(f"{self.claim}-") for each in names)
+        return is_of_namespace and is_of_claim
+
+
+def logs(
+    claim: Annotated[
+        str, typer.Option("--claim", metavar="NAME", help="Only of this claim.", autocompletion=completing.claims)
+    ] = "",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NS", help="Only of this namespace.")] = "",
+    since: Annotated[str, typer.Option("--since", help="Only what is younger: 90s, 5m, 1h30m.")] = "",
+    level: Annotated[Level, typer.Option("--level", help="Only this level and worse.")] = Level.DEBUG,
+    tail: Annotated[int, typer.Option("--tail", min=-1, help="Only so many lines from the end; -1: all.")] = -1,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is added until Ctrl-C.")] = False,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Print the platform's log: what it did with which claim and which machine, and why.
+
+    It is the file steelyard.log in the data directory, of a platform that runs now or has ended.
+
+    Example: steelyard logs --claim shop --since 10m --follow
+    """
+    session.guarded(
+        lambda: _print(session.locate(data_dir).log_file, _wanted(claim, namespace, since, level), tail, follow)
+    )
+
+
+def _wanted(claim: str, namespace: str, since: str, level: Level) -> Wanted:
+    earliest = None
+    if since:
+        earliest = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=waiting.seconds(since))
+    return Wanted(claim, namespace, earliest, level)
+
+
+def _print(path: Path, wanted: Wanted, tail: int, follow: bool) -> None:
+    if not path.exists():
+        raise CommandError(f"there is no log yet: {path}; start a platform with: steelyard up", code=Exit.NOT_RUNNING)
+    chosen = _Choice(wanted)
+    with path.open(errors="replace") as file:
+        texts = [*(each.read_text(errors="replace") for each in logfile.older(path)), file.read()]
+        found = [line for text in texts for line in text.splitlines() if chosen.takes(line)]
+        for line in found[-tail:] if tail > 0 else found if tail < 0 else []:
+            output.result(line)
+        if follow:
+            for line in _growing(path, file):
+                if chosen.takes(line):
+                    output.flushed(line)
+
+
+class _Choice:
+    """Whether lines are wanted, told one after the other."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+        self._last = wanted == Wanted()
+
+    def takes(self, line: str) -> bool:
+        answer = self._wanted.takes(line)
+        self._last = self._last if answer is None else answer
+        return self._last
+
+
+def _growing(path: Path, file: TextIO) -> Iterator[str]:
+    """What is written from now on, also after the file was turned over. Never ends."""
+    rest = ""
+    while True:
+        text = file.read()
+        *lines, rest = (rest + text).split("\n")
+        yield from lines
+        if text:
+            continue
+        time.sleep(_PAUSE)
+        try:
+            has_turned = not os.path.samestat(os.fstat(file.fileno()), path.stat())
+        except FileNotFoundError:
+            continue
+        if has_turned:
+            yield from filter(None, (rest + file.read()).split("\n"))
+            rest = ""
+            file.close()
+            file = path.open(errors="replace")
