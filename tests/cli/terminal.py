@@ -59,6 +59,13 @@ class Terminal:
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
+    def program(self) -> str:
+        """What the installed program prints without arguments: with the shell's variables, its completion."""
+        program = Path(sys.executable).parent / "steelyard"
+        return subprocess.run(
+            [program], cwd=self.directory, env=self._environment, capture_output=True, text=True, check=False
+        ).stdout
+
     def quick(self, *arguments: str, given: str = "") -> Done:
         """The same within this process, for a test of many commands that start and end like any other."""
         done = CliRunner().invoke(main.app, arguments, input=given, env=self._changes())

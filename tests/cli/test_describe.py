@@ -133,7 +133,8 @@ def picture(obj: Object, *machines: Object, held: tuple[Object, ...] = ()) -> Pi
             picture(claim(*READY)),
             "Ready for 5m",
             [
-                "steelyard kubeconfig shop -n team > shop.kubeconfig; kubectl --kubeconfig shop.kubeconfig get nodes",
+                "steelyard kubeconfig shop -n team > shop.kubeconfig",
+                "kubectl --kubeconfig shop.kubeconfig get nodes",
                 "add a worker: steelyard scale shop -n team --workers 3",
                 "workers: 2 of 2 ready",
                 "endpoint: https://127.0.0.1:20001",

@@ -51,8 +51,8 @@ async def gather(client: Client, domain: str) -> Examined:
     claims: list[Object] = []
     strangers: list[Object] = []
     for entry in await targets.claims(client):
-        is_own = not domain or entry.resource.group.endswith(f".{domain}")
-        (claims if is_own else strangers).extend((await client.list(entry.resource)).items)
+        is_strange = bool(domain) and targets.is_of_another_domain(entry, domain)
+        (strangers if is_strange else claims).extend((await client.list(entry.resource)).items)
     machines = (await client.list(clusterapi.MACHINES)).items if claims else ()
     return Examined([await _condition(client, claim, machines) for claim in claims], strangers)
 

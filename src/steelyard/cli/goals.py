@@ -85,7 +85,7 @@ DELETED: Final = Goal(GONE)
 
 
 def _of_path(text: str, rest: str) -> Goal:
-    inside, closed, value = rest.strip("'\"").removeprefix("{").partition("}")
+    inside, closed, value = rest.replace("'", "").removeprefix("{").partition("}")
     if not closed:
         inside, _, value = inside.partition("=")
     if not _PATH.fullmatch(inside) or (closed and value and not value.startswith("=")):

@@ -143,7 +143,8 @@ def wrapped(text: str, width: int, *, indent: str = "") -> Iterator[str]:
     is_command = colon and command.split(" ")[0] in ("steelyard", "kubectl")
     if is_command:
         fits = len(indent) + len(text) <= width
-        yield from [f"{indent}{text}"] if fits else [f"{indent}{sentence}:", f"{indent}  {command}"]
+        below = [f"{indent}{sentence}:", *(f"{indent}  {each}" for each in command.split("; "))]
+        yield from [f"{indent}{text}"] if fits else below
         return
     yield from textwrap.wrap(
         text, max(width, _NARROWEST), initial_indent=indent, subsequent_indent=f"{indent}  ", break_long_words=False,

@@ -228,7 +228,8 @@ def _settings(where: DataDir, platform_file: Path | None) -> settings.Chosen:
 
 def _announce(url: str, kubeconfig: Path, description: str) -> None:
     output.note(f"Steelyard {steelyard.__version__} serves the Kubernetes API at {url}")
-    output.note(f"  {description}")
+    for part in description.split("; "):
+        output.note(f"  {part}")
     output.note(f"  export KUBECONFIG={kubeconfig}")
     output.note("  kubectl get workloadclusters -A        (or: steelyard get)")
     output.note("Ctrl-C ends it; its data stays.")

@@ -197,6 +197,14 @@ def _no_such_kind(kind: str, known: Sequence[Entry], hints: Hints) -> str:
     return f"{text}; a claim is named with its kind: {noun} {kind}. `{hints.kubectl('api-resources')}` lists all kinds"
 
 
+def is_of_another_domain(entry: Entry, domain: str) -> bool:
+    """Whether it is a kind that is offered, but not in this domain: then nobody looks after it."""
+    return any(
+        _of_kind([entry], kind) and entry.resource.group != kind.definition(domain).resource.group
+        for kind in offered.current().kinds
+    )
+
+
 def _claims(known: Sequence[Entry]) -> list[Entry]:
     return [entry for entry in known if CATEGORY in entry.categories]
 
