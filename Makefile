@@ -7,7 +7,7 @@ ARGS ?=
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: bytecode help up demo test check format conformance ecosystem crash soak bench facts reference recordings clean
+.PHONY: bytecode help up demo test check format conformance ecosystem crash soak bench facts reference recordings package clean
 
 help: ## list these commands
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
@@ -52,6 +52,9 @@ facts: $(VENV)/.dev ## make the tables of upstream kinds again from their Go mod
 reference: $(VENV)/.dev ## make the reference pages in docs/reference again from the models
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/cli_reference.py
+
+package: $(VENV)/.dev ## install the package into a fresh environment, run, upgrade and uninstall it
+	@STEELYARD_TEST_PACKAGE=1 $(BIN)/pytest -q tests/e2e/test_package.py
 
 recordings: $(VENV)/.dev bytecode ## record again what terminals of 80 and 140 columns show, for docs/recordings
 	$(BIN)/python tools/recordings.py
