@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from steelyard.api import resources
 from steelyard.cli.exits import Exit
+from steelyard.kube.client.http import HttpClient
 from tests.cli.terminal import Terminal
+from tests.harness import PlatformProcess
 
 CLAIM = """\
 apiVersion: compute.steelyard.dev/v1alpha1
@@ -88,19 +92,33 @@ def test_what_a_dry_run_prints_is_what_one_would_commit(terminal: Terminal, tmp_
     assert (refused.code, refused.out) == (Exit.FAILED, "")
 
 
-def test_a_field_of_somebody_else_is_not_taken_without_being_told_to(terminal: Terminal) -> None:
-    made = CLAIM.replace("NAME", "shared").replace("applied", "default")
-    assert (
-        terminal.quick("create", "cluster", "shared", "--environment", "dev", "--worker-replicas", "0").code == Exit.OK
-    )
-    assert terminal.quick("scale", "shared", "--replicas", "1", "-n", "default").out == f"{KIND}/shared scaled to 1\n"
-    refused = terminal.quick("apply", "-f", "-", given=made)
-    assert refused.code == Exit.FAILED
+def test_a_field_of_somebody_else_is_not_taken_without_being_told_to(
+    shared: PlatformProcess, terminal: Terminal
+) -> None:
+    manifest = CLAIM.replace("NAME", "shared").replace("applied", "default")
+    flags = ("--environment", "dev", "--worker-replicas", "2")
+    assert terminal.quick("create", "cluster", "shared", *flags).code == Exit.OK
+    scaled = terminal.quick("scale", "shared", "--replicas", "1", "-n", "default")
+    assert scaled.out == f"{KIND}/shared scaled to 1\n"
+    ours = terminal.quick("apply", "-f", "-", given=manifest)
+    assert ours.out == f"{KIND}/shared configured\n", ours.err
+
+    asyncio.run(_set_workers(shared, 2))
+    refused = terminal.quick("apply", "-f", "-", given=manifest)
+    assert (refused.code, refused.out) == (Exit.FAILED, "")
+    assert 'conflict with "somebody"' in refused.err
     assert "to take the fields over: --force-conflicts" in refused.err
-    taken = terminal.quick("apply", "-f", "-", "--force-conflicts", given=made)
-    assert taken.code == Exit.OK
-    claim = terminal.quick("get", "cluster", "shared", "-o", "yaml").out
-    assert "workerReplicas: 0" in claim
-    assert (
-        terminal.quick("scale", "configmap", "kube-root-ca.crt", "--workers", "1", "-n", "default").code == Exit.FAILED
-    )
+    assert terminal.quick("apply", "-f", "-", "--force-conflicts", given=manifest).code == Exit.OK
+    shown = terminal.quick("get", "cluster", "shared", "-o", "yaml").out
+    assert "workerReplicas: 0" in shown
+    assert "managedFields" not in shown
+    assert "cannot be scaled" in terminal.quick("scale", "namespace", "default", "--workers", "1").err
+
+
+async def _set_workers(shared: PlatformProcess, count: int) -> None:
+    client = HttpClient.from_kubeconfig(shared.data_dir.kubeconfig, field_manager="somebody")
+    patch = {"spec": {"parameters": {"workerReplicas": count}}}
+    try:
+        await client.patch(resources.workload_clusters("steelyard.dev"), "shared", patch, "default")
+    finally:
+        await client.close()

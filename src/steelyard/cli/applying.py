@@ -136,7 +136,7 @@ async def _check(here: Session, wanted: Sequence[_Wanted], *, force: bool) -> No
     complaints: list[str] = []
     for each in wanted:
         try:
-            await here.client.apply(each.resource, each.obj, field_manager=FIELD_MANAGER, force=force, dry_run=True)
+            await _sent(here, each, force=force, dry_run=True)
         except errors.NotFound:
             # Its namespace or its kind is not there; it may come with another document.
             continue
@@ -161,9 +161,7 @@ async def _apply(here: Session, each: _Wanted, *, force: bool, dry_run: bool) ->
     except errors.NotFound:
         before = None
     try:
-        after = await here.client.apply(
-            each.resource, each.obj, field_manager=FIELD_MANAGER, force=force, dry_run=dry_run
-        )
+        after = await _sent(here, each, force=force, dry_run=dry_run)
     except errors.ApiError as error:
         raise CommandError(
             f"{each.document.origin}: {error.message}\nWhat is listed above was done; the rest was not.",
@@ -173,6 +171,18 @@ async def _apply(here: Session, each: _Wanted, *, force: bool, dry_run: bool) ->
         return "created", after
     is_same = _said(before) == _said(after)
     return "unchanged" if is_same else "configured", after
+
+
+async def _sent(here: Session, each: _Wanted, *, force: bool, dry_run: bool) -> Object:
+    """Fields that this command line has set otherwise, by create or scale, are nobody else's: they are taken over."""
+    try:
+        return await here.client.apply(
+            each.resource, each.obj, field_manager=FIELD_MANAGER, force=force, dry_run=dry_run
+        )
+    except errors.Conflict as conflict:
+        if not conflict.causes or not all(f'"{FIELD_MANAGER}"' in cause.message for cause in conflict.causes):
+            raise
+        return await here.client.apply(each.resource, each.obj, field_manager=FIELD_MANAGER, dry_run=dry_run)
 
 
 def _said(obj: Object) -> Object:

@@ -18,6 +18,7 @@ from steelyard import settings
 from steelyard.cli import claimchecks
 from steelyard.cli.claimchecks import Examined
 from steelyard.cli.findings import Finding
+from steelyard.cli.hints import Hints
 from steelyard.cli.reach import Server
 from steelyard.datadir import DataDir
 from steelyard.kube import errors, pki
@@ -33,14 +34,14 @@ _CERTIFICATES = (
 _OLDEST_SQLITE = (3, 35, 0)
 
 
-def run(where: DataDir, platform_file: Path | None) -> Iterator[Finding]:
+def run(where: DataDir, platform_file: Path | None, hints: Hints) -> Iterator[Finding]:
     yield _python()
     yield _sqlite()
     yield _platform_file(where, platform_file)
     data_directory = list(_data_directory(where))
     yield from data_directory
     if not any(finding.is_failure and finding.subject == "data directory" for finding in data_directory):
-        yield from _platform(where)
+        yield from _platform(where, hints)
     yield _kubectl()
     yield _virtualisation()
 
@@ -102,10 +103,10 @@ def _expiry(certificate: Path, subject: str, remedy: str) -> Finding:
     return Finding("ok", subject, f"valid until {expires:%Y-%m-%d}")
 
 
-def _platform(where: DataDir) -> Iterator[Finding]:
+def _platform(where: DataDir, hints: Hints) -> Iterator[Finding]:
     instance = where.running()
     if instance is None:
-        yield Finding("note", "platform", "not running; start it with: steelyard up")
+        yield Finding("note", "platform", f"not running; start it with: {hints.steelyard('up')}")
         return
     if not instance.url:
         yield Finding("note", "platform", f"process {instance.pid} is starting")
@@ -119,11 +120,11 @@ def _platform(where: DataDir) -> Iterator[Finding]:
             "FAIL",
             "platform",
             f"process {instance.pid} runs, but does not answer at {instance.url}: {error.message}; see "
-            f"{where.log_file}, or end it with `steelyard down` and start it again",
+            f"{where.log_file}, or end it with `{hints.steelyard('down')}` and start it again",
         )
         return
     yield Finding("ok", "platform", f"answers at {instance.url}, process {instance.pid}")
-    yield from claimchecks.findings(examined, domain, datetime.datetime.now(datetime.UTC))
+    yield from claimchecks.findings(examined, domain, datetime.datetime.now(datetime.UTC), hints)
 
 
 def elsewhere(server: Server) -> Iterator[Finding]:
@@ -135,7 +136,7 @@ def elsewhere(server: Server) -> Iterator[Finding]:
         yield Finding("FAIL", "platform", f"no good answer from {address} ({server.why}): {error.message}")
         return
     yield Finding("ok", "platform", f"answers at {address} ({server.why})")
-    yield from claimchecks.findings(examined, "", datetime.datetime.now(datetime.UTC))
+    yield from claimchecks.findings(examined, "", datetime.datetime.now(datetime.UTC), server.hints)
 
 
 async def _ask(connection: Connection, domain: str) -> Examined:

@@ -17,6 +17,7 @@ from steelyard.api.clusterapi import resources as clusterapi
 from steelyard.api.infrastructures import OFFERED
 from steelyard.cli import targets
 from steelyard.cli.findings import Finding
+from steelyard.cli.hints import PLAIN, Hints
 from steelyard.frozen import frozen
 from steelyard.kube import ages, errors, objects, pki
 from steelyard.kube.client.interface import Client
@@ -85,7 +86,7 @@ async def _secret(client: Client, namespace: str, name: str) -> Object | None:
         return None
 
 
-def findings(examined: Examined, domain: str, now: datetime.datetime) -> Iterator[Finding]:
+def findings(examined: Examined, domain: str, now: datetime.datetime, hints: Hints = PLAIN) -> Iterator[Finding]:
     if examined.strangers:
         groups = sorted({str(each.get("apiVersion")).partition("/")[0] for each in examined.strangers})
         names = ", ".join(objects.qualified_name(each) for each in examined.strangers[:3])
@@ -98,18 +99,18 @@ def findings(examined: Examined, domain: str, now: datetime.datetime) -> Iterato
         )
     well = 0
     for each in examined.claims:
-        found = list(_of_claim(each, now))
+        found = list(_of_claim(each, now, hints))
         yield from found
         well += not found
     if well or not examined.claims:
         yield Finding("ok", "claims", f"{well} of {len(examined.claims)} well" if examined.claims else "none yet")
 
 
-def _of_claim(examined: Condition, now: datetime.datetime) -> Iterator[Finding]:
+def _of_claim(examined: Condition, now: datetime.datetime, hints: Hints) -> Iterator[Finding]:
     claim = examined.claim
     subject = f"claim {objects.qualified_name(claim)}"
     yield from _of_parameters(claim, subject)
-    yield from _of_state(examined, subject, now)
+    yield from _of_state(examined, subject, now, hints)
     for (namespace, name), secret in examined.secrets.items():
         if secret is None:
             yield Finding(
@@ -140,10 +141,10 @@ def _of_parameters(claim: Object, subject: str) -> Iterator[Finding]:
         )
 
 
-def _of_state(examined: Condition, subject: str, now: datetime.datetime) -> Iterator[Finding]:
+def _of_state(examined: Condition, subject: str, now: datetime.datetime, hints: Hints) -> Iterator[Finding]:
     claim = examined.claim
     here = state.of(claim)
-    help_ = f"see: steelyard describe {objects.name(claim)} -n {objects.namespace(claim)}"
+    help_ = f"see: {hints.steelyard(f'describe {objects.name(claim)} -n {objects.namespace(claim)}')}"
     lost = [trouble for each in examined.machines if (trouble := troubles.of(each)) is not None]
     for trouble in lost:
         yield Finding("FAIL", subject, f"{trouble}; {help_}")

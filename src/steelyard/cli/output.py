@@ -154,6 +154,7 @@ def wrapped(text: str, width: int, *, indent: str = "") -> Iterator[str]:
 
 def object_(obj: Object, format_: Format, *, done: str = "") -> None:
     """One object; as a table, what was done to it."""
+    obj = _legible(obj)
     match format_:
         case Format.JSON:
             result(as_json(obj))
@@ -171,5 +172,13 @@ def list_(items: Iterable[Object], format_: Format) -> None:
         for item in items:
             result(object_name(item))
         return
-    listing = {"apiVersion": "v1", "kind": "List", "items": list(items)}
+    listing = {"apiVersion": "v1", "kind": "List", "items": list(map(_legible, items))}
     result(as_json(listing) if format_ is Format.JSON else as_yaml(listing))
+
+
+def _legible(obj: Object) -> Object:
+    """Without who manages which field, as kubectl prints it: nobody reads that, and it is half of the object."""
+    metadata = objects.metadata(obj)
+    if "managedFields" not in metadata:
+        return obj
+    return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}

@@ -150,7 +150,7 @@ def doctor(given: Given, platform_file: PlatformOption = None) -> None:
         findings = session.guarded(lambda: list(checks.elsewhere(reach.choose(given))))
     else:
         where = session.locate(given.data_dir)
-        findings = session.guarded(lambda: list(checks.run(where, platform_file)))
+        findings = session.guarded(lambda: list(checks.run(where, platform_file, reach.hints_of(given))))
     for finding in findings:
         output.result(str(finding))
     if any(finding.is_failure for finding in findings):

@@ -21,6 +21,7 @@ from steelyard.datadir import DataDir
 from steelyard.frozen import frozen
 from steelyard.kube import errors
 from steelyard.kube.client.interface import Client
+from steelyard.kube.client.kubeconfig import InvalidKubeconfig
 
 T = TypeVar("T")
 
@@ -87,6 +88,9 @@ def guarded(command: Callable[[], T], server: Server | None = None) -> T:
     except CommandError as error:
         output.failure(str(error) + (_asked(server) if error.is_of_server else ""))
         raise typer.Exit(error.code) from error
+    except InvalidKubeconfig as error:
+        output.failure(f"{error}{_asked(server)}")
+        raise typer.Exit(Exit.USAGE) from error
     except errors.ServiceUnavailable as error:
         output.failure(f"{error.message}{_asked(server)}{_start(server)}")
         raise typer.Exit(Exit.NOT_RUNNING) from error

@@ -2,7 +2,8 @@
 
 Fields bound with `bind` (kind, namespace, name, reconcile id) go with every record logged below it in the same task,
 and in tasks started from there. Any handler of the standard library can read them from `record.fields`; `Formatter`
-writes them.
+writes them. `steelyard logs --claim` finds lines by `claim=<namespace>/<name>`, `cluster=<name>`, or `namespace` and
+`name` of the claim or of what is named after it.
 """
 
 from __future__ import annotations
