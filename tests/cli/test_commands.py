@@ -253,27 +253,17 @@ def test_a_bad_value_is_refused_by_field_and_nothing_is_created(terminal: Termin
 
 
 def test_everything_that_is_wrong_is_told_at_once_with_the_nearest_word(terminal: Terminal) -> None:
-    done = terminal.run(
-        "create",
-        "cluster",
-        "bad",
-        "--environment",
-        "prod",
-        "--control-plane-replicas",
-        "2",
-        "--infrastructure",
-        "kubevrt",
-    )
+    flags = ("--environment", "prodution", "--control-plane-replicas", "2", "--kubernetes-version", "newest")
+    done = terminal.run("create", "cluster", "bad", *flags)
     assert (done.code, done.out) == (Exit.FAILED, "")
     head, *mistakes = done.err.splitlines()
     assert head == "error: WorkloadCluster default/bad has 3 mistakes:"
     assert sorted(line.split(":")[0].strip() for line in mistakes) == [
         "spec.parameters.controlPlaneReplicas",
         "spec.parameters.environment",
-        "spec.parameters.infrastructure",
+        "spec.parameters.kubernetesVersion",
     ]
-    assert any("production" in line and line.endswith("; did you mean production?") for line in mistakes)
-    assert any(line.endswith("; did you mean kubevirt?") for line in mistakes)
+    assert any("did you mean production?" in line for line in mistakes)
 
 
 def test_creating_twice_is_refused(terminal: Terminal, ready_claim: str) -> None:

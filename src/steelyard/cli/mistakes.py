@@ -1,8 +1,9 @@
 """Everything that is wrong with an object that the API refused, at once: field, reason, the nearest valid word.
 
-An API server stops at the first kind of mistake: with fields that it does not know, it looks no further. So it is asked
-twice, without creating anything: once strictly, once as if the unknown fields were not there. Which words would be
-right stands in its answer and in the schema that it serves, so this works for any kind.
+An API server stops at the first kind of mistake: with fields that it does not know, it looks no further, and with
+values that the schema refuses it asks no rule and no policy. So it is asked again, without creating anything, each time
+with the fields mended or left out that it has complained of. Which words would be right stands in its answers and in the schema that it
+serves, so this works for any kind.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import contextlib
 import difflib
 import re
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import orjson
 
@@ -26,6 +28,9 @@ _LISTED = re.compile(r'(?:"?[\w.-]+"?, (?:or )?)+"?[\w.-]+"?')
 _WRONG_TYPE = re.compile(r"in body must be of type (\w+)")
 _ECHO = re.compile(r"some validation rules were not checked|accessor error: ")
 """What a server adds where a mistake that it names keeps it from looking further."""
+_POLICY = re.compile(r"^ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request: ")
+_PATH = re.compile(r"^((?:spec|metadata)(?:\.\w+|\[\d+\])*): ")
+_ROUNDS = 4
 _SIMILAR = 0.5
 _LONGEST = 60
 
@@ -44,10 +49,32 @@ class Mistake:
 async def of(client: Client, resource: Resource, obj: Object, refused: errors.ApiError) -> list[Mistake]:
     """All of them, those of the refusal included."""
     schema = await _schema(client, resource)
-    others = [await _refusal(client, resource, obj, validation) for validation in ("Strict", "Ignore")]
-    given = [refused, *(each for each in others if each is not None)]
-    found = [mistake for error in given for mistake in _of_refusal(error, obj, schema)]
-    return list({(each.field, each.reason): each for each in found}.values())
+    found = {(each.field, each.reason): each for each in _of_refusal(refused, obj, schema)}
+    mended: set[str] = set()
+    for _ in range(_ROUNDS):
+        another = await _refusal(client, resource, _mended(obj, mended, schema))
+        if another is None:
+            break
+        more = [each for each in _of_refusal(another, obj, schema) if each.field not in mended]
+        found |= {(each.field, each.reason): each for each in more}
+        mended |= {each.field for each in more if each.field}
+        if not any(each.field for each in more):
+            break
+    return list(found.values())
+
+
+def _mended(obj: Object, fields: set[str], schema: Object) -> Object:
+    """The object with a valid word in place of each field where the schema lists some, and without the others."""
+    made = objects.copy(obj)
+    for field in fields:
+        *path, last = _steps(field)
+        place = objects.at(made, *path)
+        valid = objects.sequence(_at(schema, field).get("enum"))
+        if isinstance(place, dict) and valid:
+            cast(Object, place)[str(last)] = valid[0]
+        elif isinstance(place, dict):
+            cast(Object, place).pop(str(last), None)
+    return made
 
 
 def told(what: str, mistakes: Sequence[Mistake]) -> str:
@@ -56,12 +83,12 @@ def told(what: str, mistakes: Sequence[Mistake]) -> str:
     return "\n".join((f"{what} has {len(mistakes)} mistakes:", *(f"  {each}" for each in mistakes)))
 
 
-async def _refusal(client: Client, resource: Resource, obj: Object, validation: str) -> errors.ApiError | None:
+async def _refusal(client: Client, resource: Resource, obj: Object) -> errors.ApiError | None:
     """What the server says to the object as a new one, other than that it, or its namespace, is there or not."""
     namespaces = dict.fromkeys((objects.namespace(obj), "default")) if resource.namespaced else [""]
     for namespace in namespaces:
         body = {**obj, "metadata": {**objects.metadata(obj), **({"namespace": namespace} if namespace else {})}}
-        path = f"{resource.path(namespace)}?dryRun=All&fieldValidation={validation}"
+        path = f"{resource.path(namespace)}?dryRun=All&fieldValidation=Strict"
         try:
             await client.request("POST", path, body=body)
         except errors.NotFound:
@@ -83,13 +110,22 @@ def _of_refusal(error: errors.ApiError, obj: Object, schema: Object) -> Iterator
         return
     causes = [cause for cause in error.causes if cause.message and not _ECHO.search(cause.message)]
     for cause in causes:
-        field = cause.field.removeprefix(".")
+        field, message = _located(cause)
         wrong_type = _WRONG_TYPE.search(cause.message)
         given = objects.at(obj, *_steps(field))
-        reason = f"must be of type {wrong_type[1]}, not {_shown(given)}" if wrong_type else cause.message
-        yield Mistake("" if field == "<nil>" else field, reason, _nearest_word(cause, obj, schema))
+        reason = f"must be of type {wrong_type[1]}, not {_shown(given)}" if wrong_type else message
+        yield Mistake(field, reason, "" if "did you mean" in reason else _nearest_word(field, message, obj, schema))
     if not causes:
         yield Mistake("", error.message)
+
+
+def _located(cause: errors.Cause) -> tuple[str, str]:
+    """The field and the message. A policy names the field in the message, behind its own name."""
+    message = _POLICY.sub("", cause.message)
+    field = cause.field.removeprefix(".").removeprefix("<nil>")
+    if not field and (start := _PATH.match(message)):
+        return start[1], message[start.end() :]
+    return field, message
 
 
 def _shown(value: object) -> str:
@@ -102,13 +138,13 @@ def _nearest_field(schema: Object, field: str) -> str:
     return _closest(re.sub(r"\[\d+\]$", "", name), list(known))
 
 
-def _nearest_word(cause: errors.Cause, obj: Object, schema: Object) -> str:
+def _nearest_word(field: str, message: str, obj: Object, schema: Object) -> str:
     """Of a value that is a word: what comes closest to it among the words that are listed, in answer or schema."""
-    given = objects.at(obj, *_steps(cause.field))
-    if not isinstance(given, str):
+    given = objects.at(obj, *_steps(field))
+    if not isinstance(given, str) or not field:
         return ""
-    listed = [word for found in _LISTED.findall(cause.message) for word in re.findall(r"[\w.-]+", found)]
-    valid = objects.sequence(_at(schema, cause.field).get("enum"))
+    listed = [word for found in _LISTED.findall(message) for word in re.findall(r"[\w.-]+", found)]
+    valid = objects.sequence(_at(schema, field).get("enum"))
     return _closest(given, [*map(str, valid), *(word.rstrip(".") for word in listed if word != "or")])
 
 

@@ -193,8 +193,7 @@ def _no_such_kind(kind: str, known: Sequence[Entry], hints: Hints) -> str:
     text = f'there is no resource "{kind}"'
     if close:
         return f'{text}; did you mean "{close[0]}"?'
-    noun = nouns[0] if nouns else "claim"
-    return f"{text}; a claim is named with its kind: {noun} {kind}. `{hints.kubectl('api-resources')}` lists all kinds"
+    return f"{text}, and no claim of that name; `{hints.kubectl('api-resources')}` lists all kinds"
 
 
 def is_of_another_domain(entry: Entry, domain: str) -> bool:
