@@ -24,7 +24,7 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,7 +138,7 @@ def story(home: Path, columns: int) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _running(terminal: Terminal) -> Iterator[None]:
+def _running(terminal: Terminal) -> Generator[None]:
     started = terminal.run("up", "--port", "0", "--detach")
     assert started.code == 0, started.text
     try:

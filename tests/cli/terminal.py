@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
 from typer.testing import CliRunner
 
 from steelyard.cli import main
@@ -66,9 +67,9 @@ class Terminal:
             [program], cwd=self.directory, env=self._environment, capture_output=True, text=True, check=False
         ).stdout
 
-    def quick(self, *arguments: str, given: str = "") -> Done:
+    def quick(self, *arguments: str, given: str = "", program: typer.Typer = main.app) -> Done:
         """The same within this process, for a test of many commands that start and end like any other."""
-        done = CliRunner().invoke(main.app, arguments, input=given, env=self._changes())
+        done = CliRunner().invoke(program, arguments, input=given, env=self._changes())
         if done.exception is not None and not isinstance(done.exception, SystemExit):
             raise done.exception
         return Done(done.exit_code, done.stdout, done.stderr)

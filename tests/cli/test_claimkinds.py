@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
+from typing import Literal
 
 import pytest
 import yaml
+from pydantic import Field
 
+from steelyard.api.model import ApiModel, Kind
+from steelyard.cli import main, offered
 from steelyard.cli.exits import Exit
 from steelyard.kube import errors
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from tests.cli.terminal import Terminal
 from tests.harness import PlatformProcess
+from tools import cli_reference
 
 GARDENS = Resource("things.example.org", "v1", "gardens", "Garden")
 DEFINITION: Object = {
@@ -35,10 +41,15 @@ DEFINITION: Object = {
                         "properties": {
                             "spec": {
                                 "type": "object",
-                                "required": ["soil"],
                                 "properties": {
-                                    "soil": {"type": "string", "enum": ["sandy", "loamy", "chalky"]},
-                                    "beds": {"type": "integer", "minimum": 1},
+                                    "parameters": {
+                                        "type": "object",
+                                        "required": ["soil"],
+                                        "properties": {
+                                            "soil": {"type": "string", "enum": ["sandy", "loamy", "chalky"]},
+                                            "beds": {"type": "integer", "minimum": 1},
+                                        },
+                                    }
                                 },
                             },
                             "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
@@ -63,7 +74,7 @@ def garden(name: str, namespace: str = "green") -> Object:
         "apiVersion": GARDENS.api_version,
         "kind": "Garden",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {"soil": "loamy", "beds": 3},
+        "spec": {"parameters": {"soil": "loamy", "beds": 3}},
         "status": {
             "conditions": CONDITIONS,
             "parameters": {"soil": "loamy", "beds": 3},
@@ -136,14 +147,50 @@ def test_a_second_kind_is_listed_found_described_and_deleted(terminal: Terminal,
 @pytest.mark.usefixtures("gardens")
 def test_all_mistakes_of_any_kind_are_told_at_once(terminal: Terminal) -> None:
     bad = garden("bad")
-    bad["spec"] = {"soil": "sany", "beds": 0, "bets": 4}
+    bad["spec"] = {"parameters": {"soil": "sany", "beds": 0, "bets": 4}}
     bad.pop("status")
     done = terminal.quick("apply", "-f", "-", given=yaml.safe_dump(bad))
     assert (done.code, done.out) == (Exit.FAILED, "")
     head, *mistakes, tail = done.err.splitlines()
     assert (head, tail) == ("error: standard input: Garden green/bad has 3 mistakes:", "Nothing was done.")
+    listed = 'supported values: "sandy", "loamy", "chalky"'
     assert sorted(mistakes) == [
-        "  spec.beds: Invalid value: 0: spec.beds in body should be greater than or equal to 1",
-        "  spec.bets: unknown field; did you mean beds?",
-        '  spec.soil: Unsupported value: "sany": supported values: "sandy", "loamy", "chalky"; did you mean sandy?',
+        "  spec.parameters.beds: Invalid value: 0: spec.parameters.beds in body should be greater than or equal to 1",
+        "  spec.parameters.bets: unknown field; did you mean beds?",
+        f'  spec.parameters.soil: Unsupported value: "sany": {listed}; did you mean sandy?',
     ]
+
+
+class GardenParameters(ApiModel):
+    soil: Literal["sandy", "loamy", "chalky"] = Field(description="What it grows in.")
+    beds: int | None = Field(default=None, description="How many.")
+
+
+class GardenSpec(ApiModel):
+    parameters: GardenParameters
+
+
+def _kind(_domain: str) -> Kind:
+    return Kind(GARDENS, "garden", "A garden of one's own.", GardenSpec, categories=("claim",))
+
+
+@pytest.mark.usefixtures("gardens")
+def test_a_kind_that_is_offered_gets_a_create_command_of_its_own(terminal: Terminal) -> None:
+    cluster = offered.STANDARD.kinds[0]
+    garden_kind = dataclasses.replace(
+        cluster, noun="garden", nouns="gardens", parameters=GardenParameters, definition=_kind
+    )
+    offering = dataclasses.replace(offered.STANDARD, kinds=(cluster, garden_kind))
+    program = main.application(offering)
+    names = [command.name for command in cli_reference.commands(program)]
+    assert {"create cluster", "create garden"} <= set(names)
+
+    made = terminal.quick(
+        "create", "garden", "herbs", "-n", "green", "--soil", "chalky", "--beds", "2", program=program
+    )
+    assert made.out == "garden.things.example.org/herbs created in namespace green\n"
+    claim = yaml.safe_load(terminal.quick("get", "gardens", "herbs", "-o", "yaml", program=program).out)
+    assert claim["spec"] == {"parameters": {"soil": "chalky", "beds": 2}}
+    wrong = terminal.quick("create", "garden", "x", "--soil", "chlky", "--beds", "many", program=program)
+    assert "did you mean chalky?" in wrong.err
+    assert 'spec.parameters.beds: must be of type integer, not "many"' in wrong.err

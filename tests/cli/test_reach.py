@@ -60,13 +60,12 @@ def test_several_files_count_as_one_and_the_first_says_what_is_current(home: Pat
 
 @pytest.mark.parametrize("is_local", [False, True])
 def test_what_is_said_on_the_command_line_counts_most(home: Path, is_local: bool) -> None:
-    work = {"KUBECONFIG": str(home / "work.yaml")}
     for given, server, flags in (
         (Given(kubeconfig=home / "work.yaml"), WORK, f" --kubeconfig {home / 'work.yaml'}"),
         (Given(data_dir=home / "named"), NAMED, f" --data-dir {home / 'named'}"),
         (Given(context="work"), WORK, " --context work"),
     ):
-        chosen = asked(given, home, local=is_local, **work)
+        chosen = asked(given, home, local=is_local, KUBECONFIG=str(home / "work.yaml"))
         assert chosen.connection.server == server
         assert chosen.hints.flags == flags
 

@@ -9,7 +9,7 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from steelyard.cli.exits import Exit
 from steelyard.kube import pki
@@ -65,7 +65,7 @@ def member_of(group: str, authority: Path) -> tuple[bytes, bytes]:
         .serial_number(x509.random_serial_number())
         .not_valid_before(issuer.not_valid_before_utc)
         .not_valid_after(issuer.not_valid_after_utc)
-        .add_extension(x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
         .sign(signer, hashes.SHA256())
     )
     form = serialization.PrivateFormat.PKCS8

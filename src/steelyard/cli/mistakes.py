@@ -2,8 +2,8 @@
 
 An API server stops at the first kind of mistake: with fields that it does not know, it looks no further, and with
 values that the schema refuses it asks no rule and no policy. So it is asked again, without creating anything, each time
-with the fields mended or left out that it has complained of. Which words would be right stands in its answers and in the schema that it
-serves, so this works for any kind.
+with what it has complained of mended or left out. Which words would be right stands in its answers and in the schema
+that it serves, so this works for any kind.
 """
 
 from __future__ import annotations
