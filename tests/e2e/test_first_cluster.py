@@ -135,9 +135,9 @@ async def test_nothing_of_a_deleted_cluster_is_left_on_disk(tmp_path: Path, kube
 
 
 def _files(platform: PlatformProcess) -> set[str]:
-    """What is in the data directory, but for the audit log, which begins with the first request, and the space that is
-    set aside in the background."""
-    return {path.name for path in platform.data_dir.root.rglob("*")} - {"audit.log", "reserve"}
+    """What is in the data directory, but for the logs, which begin with the first line, and the space that is set aside
+    in the background."""
+    return {path.name for path in platform.data_dir.root.rglob("*")} - {"audit.log", "steelyard.log", "reserve"}
 
 
 def _scale(shell: Shell, *, control_plane: int, workers: int) -> None:
