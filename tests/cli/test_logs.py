@@ -11,7 +11,7 @@ import pytest
 
 from steelyard.cli import logfile
 from steelyard.cli.exits import Exit
-from steelyard.cli.logreading import Level, Wanted
+from steelyard.cli.logreading import Choice, Level, Wanted
 from steelyard.kube.runtime import logs
 from tests.cli.terminal import Terminal
 from tests.harness import PlatformProcess
@@ -40,7 +40,26 @@ Traceback (most recent call last):
     ids=["all", "a claim", "a claim elsewhere", "a namespace", "a level", "a time"],
 )
 def test_lines_are_chosen_by_what_they_are_about(wanted: Wanted, minutes: list[int]) -> None:
-    assert [int(line[14:16]) for line in LINES if wanted.takes(line)] == minutes
+    chosen = Choice(wanted)
+    assert [int(line[14:16]) for line in LINES if chosen.takes(line) and line[0].isdecimal()] == minutes
+
+
+def test_a_claim_whose_name_begins_the_same_is_another_one() -> None:
+    told = """\
+2026-01-10T11:00:00.000Z INFO    created kind=WorkloadCluster namespace=team name=shop
+2026-01-10T11:01:00.000Z INFO    created kind=WorkloadCluster namespace=team name=shop-b
+2026-01-10T11:02:00.000Z INFO    machine made kind=MachineSet namespace=team name=shop-md-0-abc
+2026-01-10T11:03:00.000Z INFO    machine made kind=MachineSet namespace=team name=shop-b-md-0-abc
+""".splitlines()
+    chosen = Choice(Wanted(claim="shop"))
+    assert [int(line[14:16]) for line in told if chosen.takes(line)] == [0, 2]
+    chosen = Choice(Wanted(claim="shop-b"))
+    assert [int(line[14:16]) for line in told if chosen.takes(line)] == [1, 3]
+
+
+def test_a_traceback_goes_with_its_line() -> None:
+    chosen = Choice(Wanted(level=Level.ERROR))
+    assert [line for line in LINES if chosen.takes(line)] == LINES[3:6]
 
 
 def test_a_platform_in_the_foreground_has_a_log_file_too(

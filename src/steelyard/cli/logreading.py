@@ -6,14 +6,14 @@ import datetime
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final, TextIO
 
 import typer
 
-from steelyard.cli import completing, logfile, output, session, waiting
+from steelyard.cli import completing, logfile, offered, output, session, waiting
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.reach import DataDirOption
 from steelyard.frozen import frozen
@@ -43,28 +43,46 @@ class Wanted:
     since: datetime.datetime | None = None
     level: Level = Level.DEBUG
 
-    def takes(self, line: str) -> bool | None:
-        """None for a line that goes on with the one before, as those of a traceback do."""
-        head = _HEAD.match(line)
-        if head is None:
-            return None
-        stamp, level, text = head.groups()
-        if _RANKS[level] < _RANKS[self.level.upper()]:
+    def takes(self, line: Line, others: Collection[str] = ()) -> bool:
+        """`others` are claims whose names begin as the wanted one's does, and what is made for them as well."""
+        if _RANKS[line.level] < _RANKS[self.level.upper()]:
             return False
-        moment = ages.parse(stamp)
+        moment = ages.parse(line.time)
         if self.since is not None and moment is not None and moment < self.since:
             return False
-        return self._is_about(text)
+        is_of_namespace = not self.namespace or self.namespace in line.namespaces
+        return is_of_namespace and (not self.claim or any(self._is_of_claim(each, others) for each in line.names))
 
-    def _is_about(self, text: str) -> bool:
-        if not self.claim and not self.namespace:
-            return True
-        fields = {key: value.strip('"') for key, value in _FIELD.findall(text)}
-        claim_namespace, _, claim_name = fields.get("claim", "").rpartition("/")
-        names = [claim_name, fields.get("cluster", ""), fields.get("name", "")]
-        is_of_namespace = not self.namespace or self.namespace in (claim_namespace, fields.get("namespace"))
-        is_of_claim = not self.claim or any(each == self.claim or each.startswith(f"{self.claim}-") for each in names)
-        return is_of_namespace and is_of_claim
+    def _is_of_claim(self, name: str, others: Collection[str]) -> bool:
+        is_of_another = any(_is_named_after(name, other) for other in others)
+        return _is_named_after(name, self.claim) and not is_of_another
+
+
+def _is_named_after(name: str, claim: str) -> bool:
+    return name == claim or name.startswith(f"{claim}-")
+
+
+@frozen
+class Line:
+    """One line of the log, taken apart."""
+
+    time: str
+    level: str
+    kind: str
+    names: tuple[str, ...]
+    """Of what it is about: the claim, the cluster, the object."""
+    namespaces: tuple[str, ...]
+
+
+def parse(text: str) -> Line | None:
+    """None for a line that goes on with the one before, as those of a traceback do."""
+    head = _HEAD.match(text)
+    if head is None:
+        return None
+    fields = {key: value.strip('"') for key, value in _FIELD.findall(head[3])}
+    claim_namespace, _, claim = fields.get("claim", "").rpartition("/")
+    names = (claim, fields.get("cluster", ""), fields.get("name", ""))
+    return Line(head[1], head[2], fields.get("kind", ""), names, (claim_namespace, fields.get("namespace", "")))
 
 
 def logs(
@@ -99,7 +117,7 @@ def _wanted(claim: str, namespace: str, since: str, level: Level) -> Wanted:
 def _print(path: Path, wanted: Wanted, tail: int, follow: bool) -> None:
     if not path.exists():
         raise CommandError(f"there is no log yet: {path}; start a platform with: steelyard up", code=Exit.NOT_RUNNING)
-    chosen = _Choice(wanted)
+    chosen = Choice(wanted)
     with path.open(errors="replace") as file:
         texts = [*(each.read_text(errors="replace") for each in logfile.older(path)), file.read()]
         found = [line for text in texts for line in text.splitlines() if chosen.takes(line)]
@@ -111,16 +129,22 @@ def _print(path: Path, wanted: Wanted, tail: int, follow: bool) -> None:
                     output.flushed(line)
 
 
-class _Choice:
+class Choice:
     """Whether lines are wanted, told one after the other."""
 
     def __init__(self, wanted: Wanted) -> None:
         self._wanted = wanted
         self._last = wanted == Wanted()
+        self._kinds = {kind.definition("example.org").resource.kind for kind in offered.current().kinds}
+        self._others: set[str] = set()
 
-    def takes(self, line: str) -> bool:
-        answer = self._wanted.takes(line)
-        self._last = self._last if answer is None else answer
+    def takes(self, text: str) -> bool:
+        line = parse(text)
+        if line is not None:
+            if line.kind in self._kinds:
+                begun = f"{self._wanted.claim}-"
+                self._others |= {name for name in line.names if name.startswith(begun)}
+            self._last = self._wanted.takes(line, self._others)
         return self._last
 
 
