@@ -49,7 +49,6 @@ _PATCHES: Final[Mapping[PatchKind, str]] = {
 _APPLY: Final = "application/apply-patch+yaml"
 _JSON: Final = "application/json"
 
-
 _Address = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[Any, ...]]
 
 
@@ -65,9 +64,8 @@ class HttpClient:
         field_validation: str = "",
         max_answer_bytes: int = 0,
     ) -> None:
-        """Without `field_manager` the server takes the program's name from the user agent, and without
-        `field_validation` (`Strict`, `Warn`, `Ignore`) it only warns of fields that a kind does not have.
-
+        """Without `field_manager` the server takes the program's name from the user agent; without `field_validation`
+        (`Strict`, `Warn`, `Ignore`) it warns of fields that a kind does not have.
         `max_answer_bytes` is for a server that is not to be trusted: a longer answer, or event of a watch, fails.
         """
         self.connection = connection
