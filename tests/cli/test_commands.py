@@ -235,6 +235,37 @@ def test_the_kubeconfig_of_an_unknown_cluster_is_an_error(terminal: Terminal) ->
     assert '"nobody" not found' in done.err
 
 
+def test_kubeconfigs_are_merged_into_the_file_that_kubectl_reads(
+    shared: PlatformProcess, terminal: Terminal, ready_claim: str, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    here = terminal.elsewhere(home, STEELYARD_DATA_DIR=str(terminal.data_dir))
+    file = home / ".kube" / "config"
+    assert here.quick("kubeconfig", "--merge").err.splitlines() == [
+        f'context "steelyard-admin@steelyard" added to {file}',
+        "  it is the current context: kubectl get claim -A",
+    ]
+    added = here.quick("kubeconfig", ready_claim, "--merge")
+    assert (added.out, added.err.splitlines()) == (
+        "",
+        [f'context "ready-admin@ready" added to {file}', "  kubectl --context ready-admin@ready get nodes"],
+    )
+    assert "already in" in here.quick("kubeconfig", ready_claim, "--merge").err
+    assert "current context" in here.quick("kubeconfig", ready_claim, "--merge", "--name", "mine", "--use").err
+    config = yaml.safe_load(file.read_text())
+    assert [each["name"] for each in config["contexts"]] == ["steelyard-admin@steelyard", "ready-admin@ready", "mine"]
+    assert config["current-context"] == "mine"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+    own = terminal.elsewhere(home, KUBECONFIG=str(shared.data_dir.kubeconfig))
+    before = shared.data_dir.kubeconfig.read_text()
+    refused = own.quick("kubeconfig", ready_claim, "--merge")
+    assert refused.code == Exit.USAGE
+    assert "which is the platform's own" in refused.err
+    assert shared.data_dir.kubeconfig.read_text() == before
+    assert here.quick("kubeconfig", "--name", "x").code == Exit.USAGE
+
+
 # Creating.
 
 
@@ -377,6 +408,16 @@ def test_what_is_ready_or_gone_already_is_not_waited_for(terminal: Terminal, rea
     assert re.fullmatch(r"WorkloadCluster reading/ready is Ready after 0\.\d s\n", done.err)
     assert terminal.run("wait", "never-was", "--for", "deleted") == Done(0, "", "never-was is gone\n")
     assert terminal.run("wait", "never-was").code == Exit.FAILED
+
+
+def test_what_is_not_there_yet_can_be_waited_for(terminal: Terminal) -> None:
+    waiting = terminal.start("wait", "later", "--for=create", "--timeout", "30s")
+    _await_connection(waiting.pid)
+    terminal.quick("create", "cluster", "later", "--environment", "dev", "--worker-replicas", "0")
+    _, err = waiting.communicate(timeout=30)
+    assert waiting.returncode == Exit.OK
+    assert err.startswith("WorkloadCluster default/later is there after")
+    assert terminal.quick("wait", "never", "--for=create", "--timeout", "1s").code == Exit.TIMEOUT
 
 
 def test_the_same_name_in_two_namespaces_needs_the_namespace(terminal: Terminal) -> None:

@@ -36,10 +36,14 @@ class Goal:
     def is_gone(self) -> bool:
         return self.words == GONE
 
+    @property
+    def is_there(self) -> bool:
+        return self.words == THERE
+
     def is_reached(self, obj: Object | None) -> bool:
         if obj is None or self.is_gone:
             return obj is None and self.is_gone
-        if self.words == THERE:
+        if self.is_there:
             return True
         if self.path:
             found = objects.at(obj, *self.path)

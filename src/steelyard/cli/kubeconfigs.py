@@ -13,6 +13,7 @@ from steelyard.cli import completing, output, reach, session, targets
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.reach import Given
 from steelyard.cli.session import NamespaceOption, Session
+from steelyard.datadir import DataDir
 from steelyard.kube import errors, objects
 from steelyard.kube.client import kubeconfig as files
 from steelyard.kube.client import merging
@@ -61,7 +62,7 @@ def kubeconfig(
         output.result(text)
         return
     looks = "get nodes" if cluster else "get claim -A"
-    session.guarded(lambda: _merge(files.parse(text), given, looks, name=name, use=use))
+    session.guarded(lambda: _merge(files.parse(text), looks, name=name, use=use))
 
 
 def _need_merge() -> None:
@@ -129,9 +130,9 @@ def _trusted(secret: Object, endpoint: str) -> str:
     return config.to_yaml()
 
 
-def _merge(config: Kubeconfig, given: Given, looks: str, *, name: str, use: bool) -> None:
+def _merge(config: Kubeconfig, looks: str, *, name: str, use: bool) -> None:
     target = files.default_files(os.environ)[0]
-    if _is_platforms_own(target, given):
+    if _is_platforms_own(target):
         raise CommandError(
             f"KUBECONFIG names {target}, which is the platform's own: it is written anew at each start. To change "
             "~/.kube/config instead: KUBECONFIG= steelyard kubeconfig --merge",
@@ -151,6 +152,6 @@ def _merge(config: Kubeconfig, given: Given, looks: str, *, name: str, use: bool
         output.note(f"  kubectl --context {done.context} {looks}")
 
 
-def _is_platforms_own(target: Path, given: Given) -> bool:
-    where = session.locate(given.data_dir)
-    return target.exists() and where.kubeconfig.exists() and target.resolve() == where.kubeconfig.resolve()
+def _is_platforms_own(target: Path) -> bool:
+    where = DataDir(target.resolve().parent)
+    return where.database.exists() and where.kubeconfig == target.resolve()

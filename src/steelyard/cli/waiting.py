@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import Annotated
 
 import typer
@@ -16,11 +17,12 @@ from steelyard.cli.goals import Goal
 from steelyard.cli.progress import Progress
 from steelyard.cli.reach import Given
 from steelyard.cli.session import AllNamespacesOption, NamespaceOption, Session
-from steelyard.cli.targets import Found
+from steelyard.cli.targets import Found, Target
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 
+_PAUSE = 0.5
 TimeoutOption = Annotated[str, typer.Option("--timeout", help="How long to wait: 90s, 5m, 1h30m.")]
 
 
@@ -51,7 +53,7 @@ def wait(
     async def command(here: Session) -> None:
         target, place = targets.parse(words), here.namespace(namespace, everywhere=all_namespaces)
         try:
-            found = await targets.find(here, target, place)
+            found = await _found(here, target, place, deadline if goal.is_there else 0)
         except errors.NotFound:
             if goal.is_gone:
                 output.note(f"{target.name} is gone")
@@ -60,6 +62,20 @@ def wait(
         await until(here, found, goal, deadline)
 
     session.run(given, command)
+
+
+async def _found(here: Session, target: Target, namespace: str, patience: float) -> Found:
+    """What is not there yet is looked for again, for so many seconds."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return await targets.find(here, target, namespace)
+        except errors.NotFound as error:
+            if not patience:
+                raise
+            if time.monotonic() > deadline:
+                raise CommandError(f"{error.message}, after {patience:g} s", code=Exit.TIMEOUT) from None
+            await asyncio.sleep(_PAUSE)
 
 
 async def until(here: Session, found: Found, goal: Goal, timeout: float, *, quiet: bool = False) -> float:
