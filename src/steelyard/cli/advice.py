@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from steelyard.api import state, troubles
+from steelyard.api.clusterapi import wellknown
 from steelyard.api.sizes import WORKERS_MAX
 from steelyard.api.troubles import Trouble
 from steelyard.cli import output
@@ -16,7 +17,6 @@ from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
-_CONTROL_PLANE_LABEL = "cluster.x-k8s.io/control-plane"
 _OUR_FINALIZERS = ("cluster.x-k8s.io", "steelyard.dev/claim", "foregroundDeletion", "orphan")
 _SHOWN = 3
 
@@ -75,7 +75,7 @@ def steps(picture: Picture) -> Iterator[str]:
 
 
 def is_control_plane(machine: Object) -> bool:
-    return _CONTROL_PLANE_LABEL in objects.labels(machine)
+    return wellknown.CONTROL_PLANE_LABEL in objects.labels(machine)
 
 
 def foreign_finalizers(obj: Object) -> list[str]:
@@ -176,7 +176,7 @@ def _of_deletion(picture: Picture, where: str) -> Iterator[str]:
 def _pauses(claim: Object) -> list[str]:
     annotations = objects.annotations(claim)
     crossplane = ["crossplane.io/paused"] if annotations.get("crossplane.io/paused") == "true" else []
-    return [*crossplane, *(["cluster.x-k8s.io/paused"] if "cluster.x-k8s.io/paused" in annotations else [])]
+    return [*crossplane, *([wellknown.PAUSED_ANNOTATION] if wellknown.PAUSED_ANNOTATION in annotations else [])]
 
 
 def _named(obj: Object) -> str:

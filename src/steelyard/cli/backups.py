@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from steelyard.backup import archive
-from steelyard.cli import asking, output, reach, session
+from steelyard.cli import asking, offered, output, reach, session
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.reach import DataDirOption, Given, Server
 from steelyard.cli.session import Session
@@ -219,7 +219,8 @@ def _restore(where: DataDir, file: Path, keys: Path | None, *, force: bool) -> N
         from steelyard import app  # here, as other commands do without it
 
         now = datetime.datetime.now(datetime.UTC)
-        done = restoring.restore(file, where, force=force, now=now, keys_file=keys, providers=app.PROVIDERS)
+        providers = offered.providers() or {"providers": app.PROVIDERS}
+        done = restoring.restore(file, where, force=force, now=now, keys_file=keys, **providers)
     except AlreadyRunning as error:
         raise CommandError(f"{where.root}: {error}.\nEnd it first with: steelyard down") from None
     except (archive.BadArchive, restoring.BadKeys, restoring.NoRoom, restoring.WouldReplace) as error:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from steelyard import settings
-from steelyard.cli import claimchecks
+from steelyard.cli import claimchecks, offered
 from steelyard.cli.claimchecks import Examined
 from steelyard.cli.findings import Finding
 from steelyard.cli.hints import Hints
@@ -58,7 +58,7 @@ def _sqlite() -> Finding:
 
 def _platform_file(where: DataDir, given: Path | None) -> Finding:
     try:
-        chosen = settings.choose(given, where.remembered)
+        chosen = settings.choose(given, where.remembered, infrastructures=offered.current().infrastructure_names)
     except settings.SettingsError as error:
         return Finding("FAIL", "platform file", str(error))
     origin = str(chosen.path) if chosen.path else "none found, built-in defaults"
@@ -111,7 +111,7 @@ def _platform(where: DataDir, hints: Hints) -> Iterator[Finding]:
     if not instance.url:
         yield Finding("note", "platform", f"process {instance.pid} is starting")
         return
-    remembered = settings.recall(where.remembered)
+    remembered = settings.recall(where.remembered, infrastructures=offered.current().infrastructure_names)
     domain = remembered.platform.domain if remembered is not None and remembered.platform is not None else ""
     try:
         examined = asyncio.run(_ask(kubeconfigs.load(where.kubeconfig).resolve(), domain))

@@ -14,8 +14,8 @@ import yaml
 
 from steelyard.api import state, troubles, versions
 from steelyard.api.clusterapi import resources as clusterapi
-from steelyard.api.infrastructures import OFFERED
-from steelyard.cli import targets
+from steelyard.api.clusterapi import wellknown
+from steelyard.cli import offered, targets
 from steelyard.cli.findings import Finding
 from steelyard.cli.hints import PLAIN, Hints
 from steelyard.frozen import frozen
@@ -27,7 +27,6 @@ from steelyard.kube.resources import SECRETS
 _EXPIRY_WARNING = datetime.timedelta(days=30)
 _PENDING_SECONDS = 60
 _DELETING_SECONDS = 600
-_CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
 
 
 @frozen
@@ -63,7 +62,7 @@ async def _condition(client: Client, claim: Object, machines: Sequence[Object]) 
     of_claim = [
         each
         for each in machines
-        if objects.namespace(each) == namespace and objects.labels(each).get(_CLUSTER_LABEL) == name
+        if objects.namespace(each) == namespace and objects.labels(each).get(wellknown.CLUSTER_NAME_LABEL) == name
     ]
     secrets: dict[tuple[str, str], Object | None] = {}
     for reference in (objects.at(claim, "status", "kubeconfigSecret"), _connection(claim)):
@@ -134,8 +133,9 @@ def _of_parameters(claim: Object, subject: str) -> Iterator[Finding]:
     if version and (problem := versions.problem(version)):
         yield Finding("FAIL", subject, f"kubernetesVersion: {problem}; change it in the claim")
     infrastructure = objects.at(claim, "spec", "parameters", "infrastructure")
-    if infrastructure and infrastructure not in OFFERED:
-        offers = ", ".join(OFFERED)
+    known = offered.current().infrastructure_names
+    if infrastructure and infrastructure not in known:
+        offers = ", ".join(known)
         yield Finding(
             "FAIL", subject, f"infrastructure {infrastructure} is not offered by this version, which offers: {offers}"
         )

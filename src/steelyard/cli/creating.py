@@ -14,12 +14,13 @@ from pydantic.fields import FieldInfo
 from steelyard.cli import completing, goals, mistakes, output, reach, session, targets, waiting
 from steelyard.cli.dryrun import DryRun, DryRunOption, WithBareDryRun
 from steelyard.cli.exits import CommandError
-from steelyard.cli.offered import ClaimKind, Offering
 from steelyard.cli.output import Format
 from steelyard.cli.reach import ContextOption, DataDirOption, Given, KubeconfigOption
 from steelyard.cli.session import OutputOption, Session
 from steelyard.cli.targets import Found
 from steelyard.cli.waiting import TimeoutOption
+from steelyard.compose.claimkind import ClaimKind
+from steelyard.compose.offering import Offering
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object

@@ -25,7 +25,7 @@ _COLUMNS = ("Cluster", "Environment", "Version", "Control plane", "Workers", "St
 
 async def show(client: Client) -> None:
     """Runs until cancelled. On a terminal the table is redrawn in place; elsewhere each change is a line."""
-    resource = (await targets.of_kind(client, offered.STANDARD.kinds[0])).resource
+    resource = (await targets.of_kind(client, offered.current().kinds[0])).resource
     await _claim(client, resource)
     if sys.stderr.isatty():
         with Live(_table([]), console=Console(stderr=True, highlight=False), auto_refresh=False) as live:

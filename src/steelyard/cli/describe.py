@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from steelyard.api import state, troubles
 from steelyard.api.clusterapi import resources as clusterapi
+from steelyard.api.clusterapi import wellknown
 from steelyard.cli import advice, output
 from steelyard.cli.advice import Part, Picture
 from steelyard.cli.hints import PLAIN, Hints
@@ -20,7 +21,6 @@ from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import EVENTS, Resource
 
-_CLUSTER_LABEL = "cluster.x-k8s.io/cluster-name"
 _EVENTS_SHOWN = 10
 _WIDTH = 100
 _MACHINE_HEADINGS = ("NAME", "ROLE", "STATE", "NODE", "VERSION", "AGE")
@@ -32,7 +32,7 @@ async def gather(client: Client, claim: Object, hints: Hints = PLAIN) -> Picture
     cluster = await _get_or_none(client, clusterapi.CLUSTERS, cluster_name, namespace) if cluster_name else None
     machines: Sequence[Object] = ()
     if cluster is not None:
-        selector = f"{_CLUSTER_LABEL}={cluster_name}"
+        selector = f"{wellknown.CLUSTER_NAME_LABEL}={cluster_name}"
         machines = await _list_or_none(client, clusterapi.MACHINES, namespace, selector)
     parts = [] if cluster_name else await _parts(client, claim)
     present = [each.obj for each in parts if each.obj is not None]

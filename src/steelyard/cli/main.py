@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -22,11 +22,14 @@ from steelyard.cli import (
     waiting,
 )
 from steelyard.cli.dryrun import WithBareDryRun
-from steelyard.cli.offered import Offering
+from steelyard.cli.offered import Program
+from steelyard.compose.offering import STANDARD, Offering
 
 
-def application(offering: Offering) -> typer.Typer:
-    """The program, with a `create` for each kind that is offered."""
+def application(offering: Offering = STANDARD, providers: tuple[Any, ...] | None = None) -> typer.Typer:
+    """The program, with a `create` for each kind that is offered. Whoever has kinds or infrastructures of their own hands
+    them over here; `providers` are those of `app.Options`.
+    """
     app = typer.Typer(
         name="steelyard",
         no_args_is_help=True,
@@ -43,7 +46,7 @@ def application(offering: Offering) -> typer.Typer:
             typer.Option("--version", help="Print the version of this command.", callback=_version, is_eager=True),
         ] = False,
     ) -> None:
-        offered.offer(offering)
+        offered.offer(Program(offering, providers))
 
     app.command("up")(platform.up)
     app.command("down")(platform.down)
@@ -72,7 +75,7 @@ def _version(is_wanted: bool) -> None:
         raise typer.Exit
 
 
-app = application(offered.STANDARD)
+app = application()
 
 
 def main() -> None:

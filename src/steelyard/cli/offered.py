@@ -1,4 +1,4 @@
-"""The claim kinds that the command line has words for: `create cluster`, and `cluster` where a kind is named.
+"""What the program at hand offers: the kinds of claims that it has words for, as in `create cluster`, and what it starts.
 
 Claims of other kinds are found all the same, by their category in the API's discovery.
 """
@@ -6,38 +6,33 @@ Claims of other kinds are found all the same, by their category in the API's dis
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable
+from typing import Any
 
-from steelyard.api import workloadcluster
-from steelyard.api.model import ApiModel, Kind
+from steelyard.compose.offering import STANDARD, Offering
 from steelyard.frozen import frozen
 
 
 @frozen
-class ClaimKind:
-    noun: str
-    nouns: str
-    parameters: type[ApiModel]
-    """The model of `spec.parameters`."""
-    definition: Callable[[str], Kind]
-    """The kind in a domain."""
+class Program:
+    offering: Offering = STANDARD
+    providers: tuple[Any, ...] | None = None
+    """What `up` starts beside the controllers, `app.Options.providers`; None for those of this version. The command line
+    only hands them on."""
 
 
-@frozen
-class Offering:
-    kinds: tuple[ClaimKind, ...]
-
-
-STANDARD = Offering((ClaimKind("cluster", "clusters", workloadcluster.Parameters, workloadcluster.kind),))
-
-
-_current: contextvars.ContextVar[Offering] = contextvars.ContextVar("steelyard_offering", default=STANDARD)
+_current: contextvars.ContextVar[Program] = contextvars.ContextVar("steelyard_program", default=Program())
 
 
 def current() -> Offering:
     """That of the program that runs: `main.application` says which."""
-    return _current.get()
+    return _current.get().offering
 
 
-def offer(offering: Offering) -> None:
-    _current.set(offering)
+def providers() -> dict[str, tuple[Any, ...]]:
+    """As an argument, if the program has any of its own."""
+    found = _current.get().providers
+    return {} if found is None else {"providers": found}
+
+
+def offer(program: Program) -> None:
+    _current.set(program)

@@ -17,7 +17,7 @@ import typer
 import steelyard
 from steelyard import collecting, settings
 from steelyard.api import state
-from steelyard.cli import logfile, output, reach, session, targets
+from steelyard.cli import logfile, offered, output, reach, session, targets
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.reach import DataDirOption, Given
 from steelyard.cli.session import Session
@@ -204,6 +204,8 @@ def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, ac
                 platform_file=chosen.path,
                 accepts_platform_change=accepts,
                 tell=output.note,
+                offering=offered.current(),
+                **offered.providers(),
             ),
             on_ready=announce,
             companion=companion,
@@ -221,7 +223,8 @@ def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, ac
 
 def _settings(where: DataDir, platform_file: Path | None) -> settings.Chosen:
     try:
-        return settings.choose(platform_file, where.remembered)
+        known = offered.current().infrastructure_names
+        return settings.choose(platform_file, where.remembered, infrastructures=known)
     except settings.SettingsError as error:
         raise CommandError(str(error), code=Exit.USAGE) from None
 

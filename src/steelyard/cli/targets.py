@@ -17,8 +17,8 @@ from typing import Any
 from steelyard.cli import offered
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.hints import Hints
-from steelyard.cli.offered import ClaimKind
 from steelyard.cli.session import Session
+from steelyard.compose.claimkind import ClaimKind
 from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client import discovery

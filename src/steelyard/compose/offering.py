@@ -23,7 +23,9 @@ from steelyard.kube.objects import Object
 class Offering:
     kinds: tuple[ClaimKind, ...]
     infrastructures: tuple[Infrastructure, ...]
-    _defined: dict[str, tuple[Object, ...]] = field(default_factory=dict[str, tuple[Object, ...]], compare=False)
+    _defined: dict[str, tuple[Object, ...]] = field(
+        default_factory=dict[str, tuple[Object, ...]], init=False, compare=False
+    )
 
     @property
     def infrastructure_names(self) -> tuple[str, ...]:
