@@ -219,8 +219,8 @@ def _restore(where: DataDir, file: Path, keys: Path | None, *, force: bool) -> N
         from steelyard import app  # here, as other commands do without it
 
         now = datetime.datetime.now(datetime.UTC)
-        providers = offered.providers() or {"providers": app.PROVIDERS}
-        done = restoring.restore(file, where, force=force, now=now, keys_file=keys, **providers)
+        providers = offered.providers(app.PROVIDERS)
+        done = restoring.restore(file, where, force=force, now=now, keys_file=keys, providers=providers)
     except AlreadyRunning as error:
         raise CommandError(f"{where.root}: {error}.\nEnd it first with: steelyard down") from None
     except (archive.BadArchive, restoring.BadKeys, restoring.NoRoom, restoring.WouldReplace) as error:

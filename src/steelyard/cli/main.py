@@ -27,8 +27,8 @@ from steelyard.compose.offering import STANDARD, Offering
 
 
 def application(offering: Offering = STANDARD, providers: tuple[Any, ...] | None = None) -> typer.Typer:
-    """The program, with a `create` for each kind that is offered. Whoever has kinds or infrastructures of their own hands
-    them over here; `providers` are those of `app.Options`.
+    """The program, with a `create` for each kind that is offered. Whoever has kinds or infrastructures of their own
+    hands them over here; `providers` are those of `app.Options`.
     """
     app = typer.Typer(
         name="steelyard",

@@ -205,7 +205,7 @@ def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, ac
                 accepts_platform_change=accepts,
                 tell=output.note,
                 offering=offered.current(),
-                **offered.providers(),
+                providers=offered.providers(app.PROVIDERS),
             ),
             on_ready=announce,
             companion=companion,

@@ -176,7 +176,7 @@ async def test_who_leaves_most_unread_is_cut_off(bench: Bench) -> None:
 
 
 async def _are_cut(commons: Commons) -> bool:
-    return 0 < len(commons.door.guests) < 8
+    return 0 < commons.door.guests < 8
 
 
 async def _is_free(commons: Commons) -> bool:

@@ -93,6 +93,11 @@ class Door:
         self.tick = 0
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def guests(self) -> int:
+        """How many connections there are."""
+        return len(self._guests)
+
     def enter(self, guest: Guest) -> None:
         self._guests[guest] = 0.0
         self.expect(guest)
