@@ -13,8 +13,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from steelyard import encryption
-from steelyard.datadir import DataDir, Instance
+from steelyard.installation import encryption
+from steelyard.installation.datadir import DataDir, Instance
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.store.store import Store
 

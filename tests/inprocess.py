@@ -9,7 +9,7 @@ from pathlib import Path
 
 from steelyard import app, settings
 from steelyard.api import resources, state
-from steelyard.datadir import DataDir
+from steelyard.installation.datadir import DataDir
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object

@@ -16,7 +16,7 @@ import threading
 from pathlib import Path
 
 from steelyard import app, settings
-from steelyard.datadir import DataDir
+from steelyard.installation.datadir import DataDir
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
 

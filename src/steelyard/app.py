@@ -23,17 +23,18 @@ from typing import Final
 import uvloop
 
 import steelyard
-from steelyard import collecting, consent, credentials, datadir, encryption, presence, settings
+from steelyard import collecting, settings
 from steelyard.api import authors, policies
 from steelyard.api.clusterapi import definitions as clusterapi
-from steelyard.backup import making, placing
-from steelyard.backup.making import Backups
 from steelyard.compose import offering as offerings
 from steelyard.compose.offering import Offering
 from steelyard.controllers import lifecycle
 from steelyard.controllers.claims import controller as claims
-from steelyard.datadir import DataDir
 from steelyard.frozen import frozen
+from steelyard.installation import consent, credentials, datadir, encryption, presence
+from steelyard.installation.backup import making, placing
+from steelyard.installation.backup.making import Backups
+from steelyard.installation.datadir import DataDir
 from steelyard.kube import errors
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
@@ -44,19 +45,19 @@ from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import logs
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.manager import Manager
-from steelyard.kube.server import authn, http, tls
 from steelyard.kube.server import hosting as hostings
-from steelyard.kube.server.access import tokens
-from steelyard.kube.server.admission.reach import Reach
 from steelyard.kube.server.api import Api
-from steelyard.kube.server.audit import AuditLog
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
-from steelyard.kube.server.endpoints import Check
+from steelyard.kube.server.fairness.shares import Limits, Shares
 from steelyard.kube.server.hosting import Hosting
-from steelyard.kube.server.limits import Commons
-from steelyard.kube.server.operations import Operation, Operations
-from steelyard.kube.server.renewal import Renewals
-from steelyard.kube.server.shares import Limits, Shares
+from steelyard.kube.server.rights import accounttokens, authn
+from steelyard.kube.server.transport import http, tls
+from steelyard.kube.server.transport.audit import AuditLog
+from steelyard.kube.server.transport.health import Check
+from steelyard.kube.server.transport.limits import Commons
+from steelyard.kube.server.transport.operations import Operation, Operations
+from steelyard.kube.server.transport.renewal import Renewals
+from steelyard.kube.server.webhooks.reach import Reach
 from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked, Missing
 from steelyard.kube.store.reserve import Reserve
 from steelyard.kube.store.sealing import Sealer
@@ -179,8 +180,8 @@ async def started(options: Options) -> AsyncGenerator[Running]:
     clock = options.clock
     options.data_dir.create()
     async with contextlib.AsyncExitStack() as stack:
-        claimed = datadir.Claimed(options.data_dir)
-        stack.callback(claimed.release)
+        hold = datadir.Hold(options.data_dir)
+        stack.callback(hold.release)
         _finish_restore(options)
         _check_nothing_is_lost(options)
         reserve = Reserve(options.data_dir.reserve)
@@ -234,7 +235,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         running = asyncio.create_task(manager.run(), name="manager")
         stack.push_async_callback(_stop, manager, running)
         await _first(running, manager.ready)
-        claimed.describe(
+        hold.describe(
             datadir.Instance(
                 pid=os.getpid(), url=url, started=clocks.rfc3339(clock.now()), version=steelyard.__version__
             )
@@ -403,7 +404,7 @@ async def _listen(
     hosts = ["localhost", "127.0.0.1", "kubernetes.default.svc", advertised_host]
     certificate = credentials.serving(options.data_dir, authority, hosts, now=now)
     api.access.know(authn.TokensAndCertificates(credentials.users(token)))
-    api.access.signer = tokens.Signer(lambda: identity.service_account_key)
+    api.access.signer = accounttokens.Signer(lambda: identity.service_account_key)
     try:
         listener = await http.listen(
             api,

@@ -21,7 +21,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from steelyard.kube import pki
-from steelyard.kube.server import tlsfiles
+from steelyard.kube.server.transport import tlsfiles
 
 Review = dict[str, Any]
 _SLOW_SECONDS: Final = 3.0

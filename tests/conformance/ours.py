@@ -14,13 +14,13 @@ from typing import Final
 import uvloop
 
 from steelyard.kube import pki
-from steelyard.kube.server import http
-from steelyard.kube.server.access import tokens
 from steelyard.kube.server.api import Api
-from steelyard.kube.server.application import Backend
-from steelyard.kube.server.authn import TokensAndCertificates, hash_token
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
-from steelyard.kube.server.tls import ServingTls
+from steelyard.kube.server.rights import accounttokens
+from steelyard.kube.server.rights.authn import TokensAndCertificates, hash_token
+from steelyard.kube.server.transport import http
+from steelyard.kube.server.transport.application import Backend
+from steelyard.kube.server.transport.tls import ServingTls
 from steelyard.kube.store.store import Store
 from tests.conformance import keys, replay
 from tests.conformance.replay import Server
@@ -58,7 +58,7 @@ async def serving(
         try:
             await api.access.activate()
             api.access.know(TokensAndCertificates(users))
-            api.access.signer = tokens.Signer((shared / keys.ACCOUNTS).read_bytes, keys.ISSUER)
+            api.access.signer = accounttokens.Signer((shared / keys.ACCOUNTS).read_bytes, keys.ISSUER)
             api.access.address = keys.ADDRESS
             listener = await http.listen(
                 wrap(api) if wrap is not None else api,

@@ -15,9 +15,9 @@ import pytest
 
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
-from steelyard.kube.server.application import Backend, WatchItem, WatchStream
+from steelyard.kube.server.bodies.documents import Document
 from steelyard.kube.server.call import Call, Payload, Reply
-from steelyard.kube.server.documents import Document
+from steelyard.kube.server.transport.application import Backend, WatchItem, WatchStream
 from tests.conformance import compare, corpus, ours, replay
 
 Body = dict[str, Any]

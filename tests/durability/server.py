@@ -12,9 +12,10 @@ from pathlib import Path
 
 import uvloop
 
-from steelyard.kube.server import authn, http
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
+from steelyard.kube.server.rights import authn
+from steelyard.kube.server.transport import http
 from steelyard.kube.store.store import Store
 
 TOKEN = "for-this-test-only"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard.datadir import DataDir
+from steelyard.installation.datadir import DataDir
 from tests.harness import INSTANT, ROOT
 
 UNIT = ROOT / "examples" / "systemd" / "steelyard.service"

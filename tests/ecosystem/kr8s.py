@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 
 import yaml
 
-from steelyard import credentials
+from steelyard.installation import credentials
 from steelyard.kube import pki
 from tests.ecosystem.outcome import Outcome
 from tests.harness import ROOT, PlatformProcess

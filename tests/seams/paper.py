@@ -22,8 +22,8 @@ from steelyard.kube.resources import NODES, SECRETS, Resource
 from steelyard.kube.runtime import finalizers, patching
 from steelyard.kube.runtime.controller import Controller, Result, Watch
 from steelyard.kube.runtime.keys import Key
-from steelyard.kube.server.admission import reach
 from steelyard.kube.server.hosting import Hosting
+from steelyard.kube.server.webhooks import reach
 from steelyard.providers.simulated import boot
 from steelyard.providers.toolkit import clusterapi, reporting
 from steelyard.providers.toolkit.provider import Ground, Provider, Started, Stored, World

@@ -13,7 +13,7 @@ import pytest
 from steelyard import app, settings
 from steelyard.compose import identity
 from steelyard.compose.composed import NOTHING, Observed
-from steelyard.datadir import DataDir
+from steelyard.installation.datadir import DataDir
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from steelyard.backup import archive
 from steelyard.cli import asking, offered, output, reach, session
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.reach import DataDirOption, Given, Server
 from steelyard.cli.session import Session
-from steelyard.datadir import AlreadyRunning, DataDir
+from steelyard.installation.backup import archive
+from steelyard.installation.datadir import AlreadyRunning, DataDir
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -75,7 +75,7 @@ def rotate_keys(given: Given) -> None:
     """
 
     async def command(here: Session) -> None:
-        from steelyard import encryption
+        from steelyard.installation import encryption
 
         done = await here.client.request("POST", encryption.ROTATION_PATH)
         output.note(f"the key is now {done['key']}; {done['encrypted']} stored states of Secrets were encrypted again")
@@ -110,7 +110,7 @@ def _agree_to_renewal(where: DataDir, *, yes: bool) -> None:
 
 
 def _renew(where: DataDir) -> None:
-    from steelyard import credentials
+    from steelyard.installation import credentials
 
     try:
         renewed = credentials.renew_authority(where, now=datetime.datetime.now(datetime.UTC))
@@ -158,7 +158,7 @@ def _is_remote(given: Given) -> bool:
 
 
 async def _download(server: Server, target: Path, *, with_keys: bool) -> None:
-    from steelyard.backup import making
+    from steelyard.installation.backup import making
     from steelyard.kube.client.http import HttpClient
 
     client = HttpClient(server.connection)
@@ -170,8 +170,8 @@ async def _download(server: Server, target: Path, *, with_keys: bool) -> None:
 
 
 def _from_files(where: DataDir, target: Path, *, with_keys: bool) -> archive.Manifest:
-    from steelyard.backup import making
-    from steelyard.backup.making import NotReadable
+    from steelyard.installation.backup import making
+    from steelyard.installation.backup.making import NotReadable
 
     try:
         return making.from_files(where, target, with_keys=with_keys)
@@ -210,7 +210,7 @@ def _new_file(file: Path) -> Generator[Path]:
 
 
 def _restore(where: DataDir, file: Path, keys: Path | None, *, force: bool) -> None:
-    from steelyard.backup import restoring
+    from steelyard.installation.backup import restoring
 
     for given in (file, keys):
         if given is not None and not given.is_file():

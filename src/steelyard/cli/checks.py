@@ -20,7 +20,7 @@ from steelyard.cli.claimchecks import Examined
 from steelyard.cli.findings import Finding
 from steelyard.cli.hints import Hints
 from steelyard.cli.reach import Server
-from steelyard.datadir import DataDir
+from steelyard.installation.datadir import DataDir
 from steelyard.kube import errors, pki
 from steelyard.kube.client import kubeconfig as kubeconfigs
 from steelyard.kube.client.kubeconfig import Connection

@@ -13,7 +13,7 @@ from steelyard.cli import completing, output, reach, session, targets
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.reach import Given
 from steelyard.cli.session import NamespaceOption, Session
-from steelyard.datadir import DataDir
+from steelyard.installation.datadir import DataDir
 from steelyard.kube import errors, objects
 from steelyard.kube.client import kubeconfig as files
 from steelyard.kube.client import merging

@@ -21,7 +21,7 @@ from steelyard.cli import logfile, offered, output, reach, session, targets
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.reach import DataDirOption, Given
 from steelyard.cli.session import Session
-from steelyard.datadir import AlreadyRunning, DataDir, Instance
+from steelyard.installation.datadir import AlreadyRunning, DataDir, Instance
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object

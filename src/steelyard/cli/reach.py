@@ -26,11 +26,11 @@ from typing import Annotated, Any
 
 import typer
 
-from steelyard import datadir
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.hints import Hints
-from steelyard.datadir import DataDir
 from steelyard.frozen import frozen
+from steelyard.installation import datadir
+from steelyard.installation.datadir import DataDir
 from steelyard.kube.client import kubeconfig as kubeconfigs
 from steelyard.kube.client.kubeconfig import Connection, InvalidKubeconfig, Kubeconfig
 

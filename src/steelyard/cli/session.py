@@ -12,13 +12,14 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from steelyard import datadir, interrupts
+from steelyard import interrupts
 from steelyard.cli import completing, output, reach
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.hints import Hints
 from steelyard.cli.reach import Given, Server
-from steelyard.datadir import DataDir
 from steelyard.frozen import frozen
+from steelyard.installation import datadir
+from steelyard.installation.datadir import DataDir
 from steelyard.kube import errors
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.kubeconfig import InvalidKubeconfig

@@ -1,0 +1,1 @@
+"""From a claim to the objects that it stands for: pure, whoever asks."""

@@ -1,6 +1,6 @@
 """What may stand in an object's metadata: the fields, their types, and the rules for their values.
 
-Used for the metadata of every stored object (`kube.server.metadata`) and of objects embedded in custom resources
+Used for the metadata of every stored object (`kube.server.strategies.metadata`) and of objects embedded in custom resources
 (`kube.schema.embedded`).
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-from steelyard.kube import fields, names, objects, resources
+from steelyard.kube import fields, namerules, objects, resources
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.schema.model import ANY, Schema
@@ -75,13 +75,15 @@ SCHEMA: Final = Schema(
 
 
 def validate_new(
-    meta: Object, *, namespaced: bool, rule: names.Rule = names.dns_subdomain, path: str = "metadata"
+    meta: Object, *, namespaced: bool, rule: namerules.Rule = namerules.dns_subdomain, path: str = "metadata"
 ) -> list[Cause]:
     """The metadata of an object about to be created, after its name was generated. Types were checked before."""
     found: list[Cause] = []
     prefix, name, namespace = meta.get("generateName"), meta.get("name"), meta.get("namespace")
     if prefix:
-        found += [fields.invalid(f"{path}.generateName", prefix, text) for text in names.generated(rule)(str(prefix))]
+        found += [
+            fields.invalid(f"{path}.generateName", prefix, text) for text in namerules.generated(rule)(str(prefix))
+        ]
     if not name:
         found.append(fields.required(f"{path}.name", "name or generateName is required"))
     else:
@@ -89,7 +91,7 @@ def validate_new(
     if namespaced and not namespace:
         found.append(fields.required(f"{path}.namespace"))
     elif namespaced:
-        found += [fields.invalid(f"{path}.namespace", namespace, text) for text in names.dns_label(str(namespace))]
+        found += [fields.invalid(f"{path}.namespace", namespace, text) for text in namerules.dns_label(str(namespace))]
     elif namespace:
         found.append(fields.forbidden(f"{path}.namespace", "not allowed on this type"))
     return found + validate_values(meta, path)
@@ -120,8 +122,8 @@ def validate_values(meta: Object, path: str = "metadata", *, whole: bool = True)
 def validate_labels(labels: Object, path: str) -> list[Cause]:
     found: list[Cause] = []
     for key, value in labels.items():
-        found += [fields.invalid(path, key, text) for text in names.qualified_name(key)]
-        found += [fields.invalid(path, value, text) for text in names.label_value(str(value))]
+        found += [fields.invalid(path, key, text) for text in namerules.qualified_name(key)]
+        found += [fields.invalid(path, value, text) for text in namerules.label_value(str(value))]
     return found
 
 
@@ -129,7 +131,7 @@ def validate_annotations(annotations: Object, path: str) -> list[Cause]:
     found: list[Cause] = []
     size = 0
     for key, value in annotations.items():
-        found += [fields.invalid(path, key, text) for text in names.qualified_name(key.lower())]
+        found += [fields.invalid(path, key, text) for text in namerules.qualified_name(key.lower())]
         size += len(key.encode()) + len(str(value).encode())
     if size > MAX_ANNOTATIONS:
         found.append(fields.too_long(path, MAX_ANNOTATIONS))
@@ -137,7 +139,7 @@ def validate_annotations(annotations: Object, path: str) -> list[Cause]:
 
 
 def _validate_finalizers(finalizers: list[Any], path: str) -> list[Cause]:
-    found = [fields.invalid(path, name, text) for name in finalizers for text in names.qualified_name(str(name))]
+    found = [fields.invalid(path, name, text) for name in finalizers for text in namerules.qualified_name(str(name))]
     if "orphan" in finalizers and "foregroundDeletion" in finalizers:
         found.append(fields.invalid(path, finalizers, "finalizer orphan and foregroundDeletion cannot be both set"))
     return found

@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Literal
 
 from steelyard.frozen import frozen
-from steelyard.kube import errors, names, objects, remembering
+from steelyard.kube import errors, namerules, objects, remembering
 from steelyard.kube.objects import Object
 
 Operator = Literal["=", "!=", "in", "notin", "exists", "!", ">", "<"]
@@ -269,7 +269,7 @@ def _key(tokens: list[str], position: int) -> str:
     key = tokens[position] if position < len(tokens) else ""
     if not key or key in _SYMBOLS:
         raise _unparsable(f"found '{key}', expected: identifier")
-    if wrong := names.qualified_name(key):
+    if wrong := namerules.qualified_name(key):
         raise _unparsable(f'<nil>: Invalid value: "{key}": {"; ".join(wrong)}')
     return key
 
@@ -319,7 +319,7 @@ def _listed(tokens: list[str], position: int) -> tuple[set[str], int]:
 
 
 def _check_value(value: str, key: str, place: int = 0) -> None:
-    for problem in names.label_value(value):
+    for problem in namerules.label_value(value):
         raise _unparsable(f'values[{place}][{key}]: Invalid value: "{value}": {problem}')
 
 

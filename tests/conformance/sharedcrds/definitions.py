@@ -14,8 +14,8 @@ from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import default, parse
 from steelyard.kube.schema.model import Schema
-from steelyard.kube.server import crdstatus, customresources
-from steelyard.kube.server.customresources import ServedVersion
+from steelyard.kube.server.definitions import crdstatus, customresources
+from steelyard.kube.server.definitions.customresources import ServedVersion
 from tests.harness import ROOT
 
 FOLDER: Final = ROOT.parent / "shared" / "crds"

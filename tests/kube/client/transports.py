@@ -11,11 +11,11 @@ from steelyard.kube.client import kubeconfig
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
-from steelyard.kube.server import http
 from steelyard.kube.server.api import Api
-from steelyard.kube.server.authn import TokensAndCertificates
 from steelyard.kube.server.call import SYSTEM_MASTERS
-from steelyard.kube.server.tls import ServingTls
+from steelyard.kube.server.rights.authn import TokensAndCertificates
+from steelyard.kube.server.transport import http
+from steelyard.kube.server.transport.tls import ServingTls
 
 NOW = datetime.datetime.now(datetime.UTC)
 AUTHORITY = pki.new_authority("test", now=NOW)

@@ -12,10 +12,10 @@ import orjson
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from steelyard.kube.server.admission.reach import ANYWHERE, Reach
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, Call, PatchType, Reply, Representation, User, Verb
-from steelyard.kube.server.watching import WatchItem, WatchStream
+from steelyard.kube.server.verbs.watching import WatchItem, WatchStream
+from steelyard.kube.server.webhooks.reach import ANYWHERE, Reach
 from steelyard.kube.store.store import Store
 
 ADMIN = User("admin", (SYSTEM_MASTERS,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from steelyard.kube.server import bodies
+from steelyard.kube.server.bodies import bodies
 from steelyard.kube.server.call import Call, PatchType, Payload, User, Verb
 
 

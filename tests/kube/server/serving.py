@@ -18,13 +18,13 @@ from prometheus_client import CollectorRegistry
 
 from steelyard.kube import pki
 from steelyard.kube.pki import KeyPair
-from steelyard.kube.server import http
-from steelyard.kube.server.application import Backend
-from steelyard.kube.server.authn import TokensAndCertificates, hash_token
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
-from steelyard.kube.server.http import Listener
-from steelyard.kube.server.metrics import RequestMetrics
-from steelyard.kube.server.tls import ServingTls
+from steelyard.kube.server.rights.authn import TokensAndCertificates, hash_token
+from steelyard.kube.server.transport import http
+from steelyard.kube.server.transport.application import Backend
+from steelyard.kube.server.transport.http import Listener
+from steelyard.kube.server.transport.metrics import RequestMetrics
+from steelyard.kube.server.transport.tls import ServingTls
 
 NOW = datetime.datetime.now(datetime.UTC)
 AUTHORITY = pki.new_authority("test-ca", now=NOW)

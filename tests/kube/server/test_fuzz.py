@@ -16,8 +16,8 @@ import pytest
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, SECRETS, Resource
-from steelyard.kube.server import registry
 from steelyard.kube.server.call import PatchType
+from steelyard.kube.server.catalogue import registry
 from tests.kube.server.bench import PARTS, WIDGETS, Bench, make, widget, widget_definition
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")

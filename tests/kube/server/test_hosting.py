@@ -16,7 +16,7 @@ from steelyard.kube.server.hosting import Hosting, PortTaken
 from steelyard.kube.store.store import Store
 from tests.kube.server.admission.hooks import VALIDATING, configuration, hook, listening, rule
 from tests.kube.server.bench import Bench, Clock
-from tests.kube.server.test_quota import config_map
+from tests.kube.server.space.test_quota import config_map
 
 DAY = 86400.0
 

@@ -15,18 +15,18 @@ import pytest
 
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
-from steelyard.kube.server import forms, listing
+from steelyard.kube.server.bodies import forms, listing
+from steelyard.kube.server.bodies.listing import Listing, Piece
+from steelyard.kube.server.bodies.negotiation import Format
 from steelyard.kube.server.call import Call, Reply
-from steelyard.kube.server.intake import Intake
-from steelyard.kube.server.limits import Commons
-from steelyard.kube.server.listing import Listing, Piece
-from steelyard.kube.server.negotiation import Format
+from steelyard.kube.server.transport.intake import Intake
+from steelyard.kube.server.transport.limits import Commons
 from steelyard.kube.store.record import Record
 from tests.kube.server import serving
 from tests.kube.server.bench import Bench, eventually
 from tests.kube.server.serving import ADMIN_TOKEN, JANE_TOKEN, Site
-from tests.kube.server.test_http import Backend
-from tests.kube.server.test_watchers_at_scale import connect, server_alone
+from tests.kube.server.transport.test_http import Backend
+from tests.kube.server.verbs.test_watchers_at_scale import connect, server_alone
 
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 PATH = "/api/v1/namespaces/default/configmaps"

@@ -11,7 +11,7 @@ import pytest
 
 from steelyard.api import resources
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle.kubeadmconfig import tokens as made
+from steelyard.controllers.lifecycle.kubeadmconfig import jointokens as made
 from steelyard.kube import objects, pki
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
@@ -19,7 +19,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import conditions
-from steelyard.providers.simulated import boot, tokens
+from steelyard.providers.simulated import boot, joinchecks
 from steelyard.providers.simulated.machines import Delays
 from tests.controllers import whole as stages
 from tests.controllers.whole import CLAIMS, NAMESPACE, Whole
@@ -44,7 +44,7 @@ def joining(token: str = TOKEN, pin: str = "") -> boot.Join:
 
 class TestTheCheck:
     async def test_lets_a_machine_in_with_token_and_authority(self, workload: Client) -> None:
-        await tokens.check(workload, joining(), AUTHORITY.certificate, now=NOW)
+        await joinchecks.check(workload, joining(), AUTHORITY.certificate, now=NOW)
 
     @pytest.mark.parametrize(
         ("node", "complaint"),
@@ -56,13 +56,13 @@ class TestTheCheck:
         ],
     )
     async def test_refuses(self, workload: Client, node: boot.Join, complaint: str) -> None:
-        with pytest.raises(tokens.Refused, match=complaint):
-            await tokens.check(workload, node, AUTHORITY.certificate, now=NOW)
+        with pytest.raises(joinchecks.Refused, match=complaint):
+            await joinchecks.check(workload, node, AUTHORITY.certificate, now=NOW)
 
     async def test_refuses_a_token_from_the_moment_it_expires(self, workload: Client) -> None:
-        await tokens.check(workload, joining(), AUTHORITY.certificate, now=NOW + made.LIFETIME - MINUTE / 60)
-        with pytest.raises(tokens.Refused, match="expired"):
-            await tokens.check(workload, joining(), AUTHORITY.certificate, now=NOW + made.LIFETIME)
+        await joinchecks.check(workload, joining(), AUTHORITY.certificate, now=NOW + made.LIFETIME - MINUTE / 60)
+        with pytest.raises(joinchecks.Refused, match="expired"):
+            await joinchecks.check(workload, joining(), AUTHORITY.certificate, now=NOW + made.LIFETIME)
 
 
 class TestRenewal:

@@ -1,0 +1,1 @@
+"""Claims of every kind: composed, applied, reported on, taken away in order."""

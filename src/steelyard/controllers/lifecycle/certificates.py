@@ -18,7 +18,7 @@ import datetime
 from collections.abc import Sequence
 
 from steelyard.api.clusterapi import wellknown
-from steelyard.controllers.lifecycle import names
+from steelyard.controllers.lifecycle import spelling
 from steelyard.frozen import frozen
 from steelyard.kube import errors, objects, pki, resources
 from steelyard.kube.client.interface import Client
@@ -84,7 +84,7 @@ async def ensure(
     for purpose in PURPOSES:
         if purpose == ETCD_CA and has_external_etcd:
             continue
-        if not await _exists(client, namespace, names.secret_name(name, purpose)):
+        if not await _exists(client, namespace, spelling.secret_name(name, purpose)):
             missing.append(purpose)
     if missing and data_secrets:
         copies = [each for each in data_secrets if await _exists(client, namespace, each)]
@@ -96,7 +96,7 @@ async def ensure(
 
 
 async def read(client: Client, cluster: Object, purpose: str) -> KeyPair:
-    namespace, name = objects.namespace(cluster), names.secret_name(objects.name(cluster), purpose)
+    namespace, name = objects.namespace(cluster), spelling.secret_name(objects.name(cluster), purpose)
     try:
         secret = await client.get(resources.SECRETS, name, namespace)
     except errors.NotFound as error:
@@ -115,7 +115,7 @@ async def read(client: Client, cluster: Object, purpose: str) -> KeyPair:
 async def read_authority(client: Client, cluster: Object) -> KeyPair:
     """The cluster's authority, good for signing."""
     authority = await read(client, cluster, CLUSTER_CA)
-    name = f"Secret {objects.namespace(cluster)}/{names.secret_name(objects.name(cluster), CLUSTER_CA)}"
+    name = f"Secret {objects.namespace(cluster)}/{spelling.secret_name(objects.name(cluster), CLUSTER_CA)}"
     if not authority.key:
         raise Missing(f"{name} has no {_PRIVATE_KEY_KEY}, so nothing can be signed with it")
     try:
@@ -152,7 +152,7 @@ def as_secret(namespace: str, cluster_name: str, purpose: str, pair: KeyPair, ow
         "kind": "Secret",
         "metadata": {
             "namespace": namespace,
-            "name": names.secret_name(cluster_name, purpose),
+            "name": spelling.secret_name(cluster_name, purpose),
             "labels": {wellknown.CLUSTER_NAME_LABEL: cluster_name},
             "ownerReferences": [objects.owner_reference(owner, controller=True, block_owner_deletion=True)],
         },
@@ -175,7 +175,7 @@ async def _exists(client: Client, namespace: str, name: str) -> bool:
 def _what_to_do(
     namespace: str, cluster_name: str, missing: Sequence[str], copies: Sequence[str], cluster_configuration: Object
 ) -> str:
-    secrets = ", ".join(f"{namespace}/{names.secret_name(cluster_name, purpose)}" for purpose in missing)
+    secrets = ", ".join(f"{namespace}/{spelling.secret_name(cluster_name, purpose)}" for purpose in missing)
     text = (
         f"Secret {secrets} was deleted while machines run with what was in it; a new one would cut them off, so none "
         f"is made. Create it again with {_CERTIFICATE_KEY} and {_PRIVATE_KEY_KEY} as they were: from a backup"

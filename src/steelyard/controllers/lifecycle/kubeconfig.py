@@ -21,7 +21,7 @@ from dataclasses import replace
 import yaml
 
 from steelyard.api.clusterapi import wellknown
-from steelyard.controllers.lifecycle import certificates, contract, names
+from steelyard.controllers.lifecycle import certificates, contract, spelling
 from steelyard.kube import errors, objects, pki, resources
 from steelyard.kube.client import kubeconfig as kubeconfigs
 from steelyard.kube.client.interface import Client
@@ -46,7 +46,7 @@ async def ensure(
     that a user has brought along is left as it is (None).
     """
     namespace, cluster_name = objects.namespace(cluster), objects.name(cluster)
-    name, server = names.secret_name(cluster_name, PURPOSE), f"https://{endpoint}"
+    name, server = spelling.secret_name(cluster_name, PURPOSE), f"https://{endpoint}"
     try:
         existing = await client.get(resources.SECRETS, name, namespace)
     except errors.NotFound:
@@ -163,7 +163,7 @@ def _secret(namespace: str, cluster_name: str, text: str, owner: Object) -> Obje
         "kind": "Secret",
         "metadata": {
             "namespace": namespace,
-            "name": names.secret_name(cluster_name, PURPOSE),
+            "name": spelling.secret_name(cluster_name, PURPOSE),
             "labels": {wellknown.CLUSTER_NAME_LABEL: cluster_name},
             "ownerReferences": [objects.owner_reference(owner, controller=True, block_owner_deletion=True)],
         },

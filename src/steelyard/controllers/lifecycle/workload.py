@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers.lifecycle import certificates, kubeconfig, names
+from steelyard.controllers.lifecycle import certificates, kubeconfig, spelling
 from steelyard.kube import errors, objects, resources
 from steelyard.kube.client import kubeconfig as kubeconfigs
 from steelyard.kube.client.interface import Client
@@ -145,7 +145,7 @@ class Workloads:
             return opened
 
     async def _origin(self, key: Key) -> kubeconfigs.Connection:
-        name = names.secret_name(key.name, kubeconfig.PURPOSE)
+        name = spelling.secret_name(key.name, kubeconfig.PURPOSE)
         secret = await self._client.get(resources.SECRETS, name, key.namespace)
         cluster = await self._client.get(capi.CLUSTERS, key.name, key.namespace)
         try:
@@ -162,7 +162,7 @@ class Workloads:
                 await self._close(cluster)
 
     def _note(self, cluster: Key, error: kubeconfigs.InvalidKubeconfig) -> None:
-        secret = f"{cluster.namespace}/{names.secret_name(cluster.name, kubeconfig.PURPOSE)}"
+        secret = f"{cluster.namespace}/{spelling.secret_name(cluster.name, kubeconfig.PURPOSE)}"
         problem = (
             f"Secret {secret} cannot be used: {error}. Correct it; or delete it, if the cluster's control plane "
             "made it: it makes a new one"

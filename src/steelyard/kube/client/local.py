@@ -17,9 +17,10 @@ from steelyard.kube.client.interface import ObjectList, PatchKind, Propagation, 
 from steelyard.kube.client.requests import delete_options, selected
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
-from steelyard.kube.server import negotiation, routing
+from steelyard.kube.server import routing
+from steelyard.kube.server.bodies import negotiation
 from steelyard.kube.server.call import SYSTEM_MASTERS, Call, PatchType, Reply, User, Verb
-from steelyard.kube.server.watching import WatchStream
+from steelyard.kube.server.verbs.watching import WatchStream
 
 ADMIN = User("steelyard", (SYSTEM_MASTERS,))
 _NO_OPTIONS: Mapping[str, str] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias, cast
 
-from steelyard.kube import fields, names, objectmeta, objects
+from steelyard.kube import fields, namerules, objectmeta, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.schema.model import Schema
 
@@ -85,7 +85,7 @@ def _check_object(value: dict[str, Any], path: str, found: list[Cause]) -> None:
             found.append(fields.invalid(place, text, "must not be empty"))
         elif key == "apiVersion" and text.count("/") > 1:
             found.append(fields.invalid(place, text, f"unexpected GroupVersion string: {text}"))
-        elif key == "kind" and (wrong := names.dns1035_label(text.lower())):
+        elif key == "kind" and (wrong := namerules.dns1035_label(text.lower())):
             detail = "may have mixed case, but should otherwise match: " + ",".join(wrong)
             found.append(fields.invalid(place, text, detail))
     if "metadata" in value:
@@ -93,5 +93,5 @@ def _check_object(value: dict[str, Any], path: str, found: list[Cause]) -> None:
         named = meta if meta.get("name") else {**meta, "name": "unnamed"}
         place = fields.child(path, "metadata")
         found += objectmeta.validate_new(
-            named, namespaced=bool(meta.get("namespace")), rule=names.path_segment, path=place
+            named, namespaced=bool(meta.get("namespace")), rule=namerules.path_segment, path=place
         )

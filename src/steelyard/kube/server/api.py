@@ -14,38 +14,30 @@ from typing import Final
 from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
-from steelyard.kube.server import (
-    authz,
-    deleting,
-    eviction,
-    expiry,
-    openapi,
-    ownservice,
-    reading,
-    reviews,
-    routing,
-    subresources,
-    writing,
-)  # fmt: skip
-from steelyard.kube.server.access import access, tokens
+from steelyard.kube.server import routing
+from steelyard.kube.server.access import access, reviews
 from steelyard.kube.server.access.access import Access
-from steelyard.kube.server.admission import configurations
-from steelyard.kube.server.admission import reach as reaches
-from steelyard.kube.server.admission.reach import Reach
-from steelyard.kube.server.background import Background
+from steelyard.kube.server.bodies.documents import Document
 from steelyard.kube.server.call import Call, Reply, User
+from steelyard.kube.server.catalogue import configurations
+from steelyard.kube.server.catalogue.discovery import Discovery
+from steelyard.kube.server.catalogue.registry import Registry, Served
 from steelyard.kube.server.core import Core, Stamp, unavailable
-from steelyard.kube.server.crds import Definitions
-from steelyard.kube.server.discovery import Discovery
-from steelyard.kube.server.documents import Document
-from steelyard.kube.server.expiry import Expiry
-from steelyard.kube.server.garbage import Garbage
-from steelyard.kube.server.namespaces import SYSTEM, Namespaces
-from steelyard.kube.server.openapi import OpenApi
-from steelyard.kube.server.ownservice import OwnService
-from steelyard.kube.server.quota import Quota
-from steelyard.kube.server.registry import Registry, Served
-from steelyard.kube.server.watching import WatchStream
+from steelyard.kube.server.housekeeping import expiry, ownservice
+from steelyard.kube.server.housekeeping.crds import Definitions
+from steelyard.kube.server.housekeeping.expiry import Expiry
+from steelyard.kube.server.housekeeping.garbage import Garbage
+from steelyard.kube.server.housekeeping.namespaces import SYSTEM, Namespaces
+from steelyard.kube.server.housekeeping.ownservice import OwnService
+from steelyard.kube.server.openapi import openapi
+from steelyard.kube.server.openapi.openapi import OpenApi
+from steelyard.kube.server.rights import accounttokens, authz
+from steelyard.kube.server.space.background import Background
+from steelyard.kube.server.space.quota import Quota
+from steelyard.kube.server.verbs import deleting, eviction, reading, subresources, writing
+from steelyard.kube.server.verbs.watching import WatchStream
+from steelyard.kube.server.webhooks import reach as reaches
+from steelyard.kube.server.webhooks.reach import Reach
 from steelyard.kube.store.errors import StoreError
 from steelyard.kube.store.store import Store
 
@@ -276,7 +268,7 @@ class Api:
 
     def paths(self) -> list[str]:
         """Where it has a document to give, whether for programs or for people."""
-        return [*tokens.PATHS, *openapi.PATHS, *self.discovery.paths()]
+        return [*accounttokens.PATHS, *openapi.PATHS, *self.discovery.paths()]
 
     async def close(self) -> None:
         """Ends the watches; the store stays open."""

@@ -18,17 +18,18 @@ from steelyard.kube import ages, errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, Resource
 from steelyard.kube.schema import prune
-from steelyard.kube.server import fitting, keys
-from steelyard.kube.server.admission import conversion
-from steelyard.kube.server.admission import reach as reaches
-from steelyard.kube.server.admission.calling import Caller
-from steelyard.kube.server.admission.configurations import Configurations
-from steelyard.kube.server.admission.reach import Reach
-from steelyard.kube.server.authz import Attributes, Authorizer, Decision
 from steelyard.kube.server.call import Call
-from steelyard.kube.server.counterparts import Counterpart
-from steelyard.kube.server.quota import Quota
-from steelyard.kube.server.registry import Registry, Served
+from steelyard.kube.server.catalogue import fitting
+from steelyard.kube.server.catalogue.configurations import Configurations
+from steelyard.kube.server.catalogue.registry import Registry, Served
+from steelyard.kube.server.definitions.counterparts import Counterpart
+from steelyard.kube.server.rights.authz import Attributes, Authorizer, Decision
+from steelyard.kube.server.space import keys
+from steelyard.kube.server.space.quota import Quota
+from steelyard.kube.server.webhooks import conversion
+from steelyard.kube.server.webhooks import reach as reaches
+from steelyard.kube.server.webhooks.calling import Caller
+from steelyard.kube.server.webhooks.reach import Reach
 from steelyard.kube.store.errors import Corrupt, Mismatch, StoreError, StoreFailed
 from steelyard.kube.store.record import Record
 from steelyard.kube.store.store import Store

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from steelyard.kube import pki
 from steelyard.kube.pki import KeyPair
 from steelyard.kube.runtime.clock import Clock
-from steelyard.kube.server import http, ownservice, tls
-from steelyard.kube.server.access import tokens
-from steelyard.kube.server.admission import reach as reaches
-from steelyard.kube.server.admission.reach import Reach
 from steelyard.kube.server.api import Api
-from steelyard.kube.server.limits import Commons
-from steelyard.kube.server.renewal import Renewals
+from steelyard.kube.server.housekeeping import ownservice
+from steelyard.kube.server.rights import accounttokens
+from steelyard.kube.server.transport import http, tls
+from steelyard.kube.server.transport.limits import Commons
+from steelyard.kube.server.transport.renewal import Renewals
+from steelyard.kube.server.webhooks import reach as reaches
+from steelyard.kube.server.webhooks.reach import Reach
 from steelyard.kube.store.store import Store
 
 FIRST_PORT = 20000
@@ -146,7 +147,7 @@ class Hosting:
             if server is None:
                 server = await self._start(name, authority, service_cidr)
                 if service_account_key:
-                    server.api.access.signer = tokens.Signer(lambda: service_account_key)
+                    server.api.access.signer = accounttokens.Signer(lambda: service_account_key)
                 self._servers[name] = server
             server.listener.endpoints.tell_version(version)
             return server.api

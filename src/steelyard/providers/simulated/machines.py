@@ -24,11 +24,11 @@ from steelyard.kube.runtime.cached import CachedClient
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.keys import Key
-from steelyard.kube.server import http
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.hosting import Hosting, PortTaken
-from steelyard.providers.simulated import boot, nodes, tokens
+from steelyard.kube.server.transport import http
+from steelyard.providers.simulated import boot, joinchecks, nodes
 from steelyard.providers.toolkit import clusterapi, reporting
 
 FINALIZER = "simulatedmachine.infrastructure.cluster.x-k8s.io"
@@ -120,7 +120,7 @@ class SimulatedMachineReconciler:
             return Result(requeue_after=joins_after - elapsed)
         try:
             await self._bring_up(infrastructure, place)
-        except (boot.BadBootstrapData, tokens.Refused, PortTaken) as error:
+        except (boot.BadBootstrapData, joinchecks.Refused, PortTaken) as error:
             await self._report(infrastructure, "Failed", "BootstrapFailed", started=started, message=str(error))
             return Result(requeue_after=_RETRY_SECONDS)
         await self._report(infrastructure, "Running", "Running", started=started)
@@ -156,10 +156,10 @@ class SimulatedMachineReconciler:
         if api is None and is_joined and node.authority is not None:
             return await self._serve(place, node.authority, node.service_account_key)
         if api is None:
-            raise tokens.Refused(f"nothing answers at {node.endpoint}: the control plane is not up")
+            raise joinchecks.Refused(f"nothing answers at {node.endpoint}: the control plane is not up")
         if not is_joined:
             authority = self._hosting.authority_certificate(place.cluster_id)
-            await tokens.check(_kubelet(api, node.node_name), node, authority, now=self._clock.now())
+            await joinchecks.check(_kubelet(api, node.node_name), node, authority, now=self._clock.now())
         if node.authority is not None:
             # The newest of the machines that serve the API is the one that is asked.
             return await self._serve(place, node.authority, node.service_account_key)

@@ -14,8 +14,8 @@ from steelyard.kube.runtime import triggers
 from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
-from steelyard.kube.server.admission import reach
 from steelyard.kube.server.hosting import Hosting
+from steelyard.kube.server.webhooks import reach
 from steelyard.providers.simulated import clusters
 from steelyard.providers.simulated.clusters import SimulatedClusterReconciler
 from steelyard.providers.simulated.machines import Delays, SimulatedMachineReconciler

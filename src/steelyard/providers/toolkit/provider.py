@@ -22,9 +22,9 @@ from steelyard.kube.resources import Resource
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Controller
 from steelyard.kube.runtime.manager import Manager
-from steelyard.kube.server.admission.reach import Reach
-from steelyard.kube.server.endpoints import Check
 from steelyard.kube.server.hosting import Hosting
+from steelyard.kube.server.transport.health import Check
+from steelyard.kube.server.webhooks.reach import Reach
 from steelyard.settings import Platform
 
 

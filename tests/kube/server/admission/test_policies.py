@@ -12,8 +12,8 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, Resource
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import AUTHENTICATED, User
+from tests.kube.server.access.test_rbac import grant, rule
 from tests.kube.server.bench import PARTS, WIDGETS, Bench, Clock, eventually, make, make_call, widget
-from tests.kube.server.test_access_rbac import grant, rule
 
 GROUP = "admissionregistration.k8s.io"
 POLICIES = Resource(GROUP, "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", namespaced=False)

@@ -15,8 +15,8 @@ from aiohttp import web
 
 from steelyard.kube import errors
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
-from steelyard.kube.server.admission import reach as reaches
-from steelyard.kube.server.admission.reach import PUBLIC, Names, Reach
+from steelyard.kube.server.webhooks import reach as reaches
+from steelyard.kube.server.webhooks.reach import PUBLIC, Reach, Resolver
 from steelyard.kube.store.store import Store
 from tests.kube.server.admission.hooks import VALIDATING, Hooks, configuration, hook, rule
 from tests.kube.server.admission.test_conversion import NEW, OLD, definition
@@ -103,7 +103,7 @@ async def test_name_that_resolves_anew_is_judged_by_the_address_that_is_called(
 ) -> None:
     answers = iter(["8.8.8.8", "127.0.0.1", "127.0.0.1", "127.0.0.1"])
 
-    async def resolve(self: Names, host: str, port: int = 0, family: int = 0) -> list[Any]:
+    async def resolve(self: Resolver, host: str, port: int = 0, family: int = 0) -> list[Any]:
         address = next(answers)
         return [{"hostname": host, "host": address, "port": port, "family": socket.AF_INET, "proto": 0, "flags": 0}]
 
@@ -112,7 +112,7 @@ async def test_name_that_resolves_anew_is_judged_by_the_address_that_is_called(
         raise ConnectionRefusedError
 
     called: list[str] = []
-    monkeypatch.setattr(Names, "resolve", resolve)
+    monkeypatch.setattr(Resolver, "resolve", resolve)
     monkeypatch.setattr(socket.socket, "connect", connect)
     for _ in range(2):
         await refusal(tenant, f"https://rebound.example:{webhook.port}/")
@@ -130,7 +130,7 @@ async def test_names_that_take_long_hold_up_nobody_else(monkeypatch: pytest.Monk
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("8.8.8.8", 443))]
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    slow, other = Names(), Names()
+    slow, other = Resolver(), Resolver()
     waiting = [asyncio.ensure_future(slow.resolve(f"slow{n}")) for n in range(10)]
     await asyncio.sleep(0.05)
     for each in waiting[:2]:

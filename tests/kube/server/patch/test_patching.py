@@ -11,9 +11,9 @@ from steelyard.kube.builtin import tables
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, Resource
 from steelyard.kube.schema.model import ANY
+from steelyard.kube.server.bodies.options import FieldValidation, WriteOptions
 from steelyard.kube.server.call import Call, PatchType, Payload, User
-from steelyard.kube.server.options import FieldValidation, WriteOptions
-from steelyard.kube.server.patch import conversion, patching
+from steelyard.kube.server.patch import patching, structs
 from steelyard.kube.server.patch.patching import Patched, Target
 
 BUILTIN = Target(CONFIG_MAPS, tables.schema("", "v1", "ConfigMap"))
@@ -106,13 +106,13 @@ INCONVERTIBLE: list[tuple[Any, str]] = [
 
 @pytest.mark.parametrize(("value", "problem"), INCONVERTIBLE)
 def test_what_cannot_be_converted(value: Any, problem: str) -> None:
-    with pytest.raises(conversion.Inconvertible) as raised:
-        conversion.convert("core/v1.ConfigMap", value)
+    with pytest.raises(structs.Inconvertible) as raised:
+        structs.convert("core/v1.ConfigMap", value)
     assert str(raised.value) == problem
 
 
 def test_a_whole_number_with_a_point_becomes_an_integer() -> None:
-    assert conversion.convert("core/v1.ConfigMap", {"metadata": {"generation": 2.0}}) == {"metadata": {"generation": 2}}
+    assert structs.convert("core/v1.ConfigMap", {"metadata": {"generation": 2.0}}) == {"metadata": {"generation": 2}}
 
 
 def test_a_strategic_patch_that_fits_no_type_is_quoted_as_go_prints_it() -> None:

@@ -16,8 +16,8 @@ from steelyard.kube import errors, objects, pki
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.server.call import AUTHENTICATED, User
+from tests.kube.server.access.test_rbac import grant, rule
 from tests.kube.server.bench import Bench
-from tests.kube.server.test_access_rbac import grant, rule
 
 REQUESTS = Resource(
     "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False

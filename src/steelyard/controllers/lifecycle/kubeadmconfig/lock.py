@@ -8,7 +8,7 @@ import orjson
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
-from steelyard.controllers.lifecycle import names
+from steelyard.controllers.lifecycle import spelling
 from steelyard.kube import errors, objects, resources
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -44,7 +44,7 @@ async def release(client: Client, cluster: Object, machine: Object) -> None:
 async def _holder(client: Client, cluster: Object) -> str | None:
     try:
         found = await client.get(
-            resources.CONFIG_MAPS, names.init_lock_name(objects.name(cluster)), objects.namespace(cluster)
+            resources.CONFIG_MAPS, spelling.init_lock_name(objects.name(cluster)), objects.namespace(cluster)
         )
     except errors.NotFound:
         return None
@@ -55,7 +55,7 @@ async def _holder(client: Client, cluster: Object) -> str | None:
 async def _delete(client: Client, cluster: Object) -> None:
     with contextlib.suppress(errors.NotFound):
         await client.delete(
-            resources.CONFIG_MAPS, names.init_lock_name(objects.name(cluster)), objects.namespace(cluster)
+            resources.CONFIG_MAPS, spelling.init_lock_name(objects.name(cluster)), objects.namespace(cluster)
         )
 
 
@@ -65,7 +65,7 @@ def _config_map(cluster: Object, machine: Object) -> Object:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {
-            "name": names.init_lock_name(name),
+            "name": spelling.init_lock_name(name),
             "namespace": objects.namespace(cluster),
             "labels": {wellknown.CLUSTER_NAME_LABEL: name},
             "ownerReferences": [objects.owner_reference(cluster)],

@@ -16,7 +16,7 @@ from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle import certificates, contract, pausing
 from steelyard.controllers.lifecycle.certificates import File
-from steelyard.controllers.lifecycle.kubeadmconfig import cloudinit, kubeadm, lock, status, tokens
+from steelyard.controllers.lifecycle.kubeadmconfig import cloudinit, jointokens, kubeadm, lock, status
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine
 from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube import errors, objects, pki, resources
@@ -70,7 +70,7 @@ class KubeadmConfigReconciler:
         except certificates.Missing as error:
             found = status.certificates_missing(str(error))
             retry_after = _REFERENCE_RETRY
-        except (kubeadm.UnsupportedVersion, tokens.BadToken) as error:
+        except (kubeadm.UnsupportedVersion, jointokens.BadToken) as error:
             found = status.waiting(str(error))
         await self._save(draft, found)
         return Result(retry_after)
@@ -149,7 +149,7 @@ class KubeadmConfigReconciler:
         written = join if joins_control_plane else _with_uninitialized_taint(join)
         document = kubeadm.join_document(written, version=_version(machine))
         await self._store(draft, cluster, cloudinit.join(await self._with_passwords(draft), files, document))
-        return tokens.CHECK_INTERVAL.total_seconds() if discovers_by_token else None
+        return jointokens.CHECK_INTERVAL.total_seconds() if discovers_by_token else None
 
     async def _discover_by_token(self, draft: Draft, cluster: Object, discovery: Object) -> None:
         by_token = cast(Object, discovery.setdefault("bootstrapToken", {}))
@@ -162,7 +162,7 @@ class KubeadmConfigReconciler:
                 raise Unprepared("Waiting for Cluster spec.controlPlaneEndpoint to be set")
             by_token["apiServerEndpoint"] = endpoint
         if not by_token.get("token"):
-            by_token["token"] = tokens.new()
+            by_token["token"] = jointokens.new()
         token = str(by_token["token"])
         await draft.save_object()
         await self._ensure_token(cluster, token)
@@ -175,7 +175,7 @@ class KubeadmConfigReconciler:
             await self._ensure_token(cluster, str(token))
         except Unprepared as error:
             return error.retry_after
-        return tokens.CHECK_INTERVAL.total_seconds()
+        return jointokens.CHECK_INTERVAL.total_seconds()
 
     async def _ensure_token(self, cluster: Object, token: str) -> None:
         connection = await self._workloads.connection(Key.of(cluster))
@@ -183,7 +183,7 @@ class KubeadmConfigReconciler:
             problem = self._workloads.problem(Key.of(cluster))
             raise Unprepared(problem or "Waiting for the cluster's kubeconfig", _CONNECTION_RETRY)
         try:
-            await tokens.ensure(connection.client, token, self._clock.now())
+            await jointokens.ensure(connection.client, token, self._clock.now())
         except errors.ServiceUnavailable as error:
             raise Unprepared(f"The cluster's API cannot be reached: {error.message}", _CONNECTION_RETRY) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
-from steelyard.controllers.lifecycle import names
+from steelyard.controllers.lifecycle import spelling
 from steelyard.controllers.lifecycle.contract import Reference
 from steelyard.controllers.lifecycle.kubeadmcontrolplane import comparison
 from steelyard.controllers.lifecycle.machine import components
@@ -77,7 +77,7 @@ def labels_of(control_plane: Object, cluster: Object) -> dict[str, str]:
         **objects.mapping(objects.at(control_plane, "spec", "machineTemplate", "metadata", "labels")),
         wellknown.CLUSTER_NAME_LABEL: objects.name(cluster),
         wellknown.CONTROL_PLANE_LABEL: "",
-        wellknown.CONTROL_PLANE_NAME_LABEL: names.label_value(objects.name(control_plane)),
+        wellknown.CONTROL_PLANE_NAME_LABEL: spelling.label_value(objects.name(control_plane)),
     }
 
 
@@ -119,6 +119,6 @@ def _settings(control_plane: Object) -> Object:
 def _name(control_plane: Object, cluster: Object, suffix: str) -> str:
     naming = objects.at(control_plane, "spec", "machineNaming", "template")
     if not naming:
-        return names.with_suffix(objects.name(control_plane), suffix)
+        return spelling.with_suffix(objects.name(control_plane), suffix)
     values = {".cluster.name": objects.name(cluster), ".kubeadmControlPlane.name": objects.name(control_plane)}
-    return names.from_template(str(naming), values, suffix)
+    return spelling.from_template(str(naming), values, suffix)

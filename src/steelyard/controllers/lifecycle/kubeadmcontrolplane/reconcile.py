@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
-from steelyard.controllers.lifecycle import certificates, contract, kubeconfig, machines, names, pausing
+from steelyard.controllers.lifecycle import certificates, contract, kubeconfig, machines, pausing, spelling
 from steelyard.controllers.lifecycle.contract import Externals, Reference
 from steelyard.controllers.lifecycle.kubeadmcontrolplane import blueprint, comparison, etcd, plan, status
 from steelyard.controllers.lifecycle.kubeadmcontrolplane.plan import Member
@@ -152,7 +152,7 @@ class ControlPlaneReconciler:
             await self._delete_machine(chosen)
             return
         await self._own_template(control_plane, cluster)
-        wanted = blueprint.machine(control_plane, cluster, names.random_suffix(), step.failure_domain)
+        wanted = blueprint.machine(control_plane, cluster, spelling.random_suffix(), step.failure_domain)
         created = await self._client.create(capi.MACHINES, wanted)
         _log.info("machine made", machine=objects.name(created))
         await self._complete(created, control_plane, cluster, is_first=not current)

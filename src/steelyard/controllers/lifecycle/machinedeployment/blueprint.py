@@ -7,7 +7,7 @@ from typing import cast
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
-from steelyard.controllers.lifecycle import names
+from steelyard.controllers.lifecycle import spelling
 from steelyard.controllers.lifecycle.machinedeployment import plan
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -34,7 +34,7 @@ def machine_set(deployment: Object, old: Sequence[Object], replicas: int) -> Obj
         "apiVersion": capi.MACHINE_SETS.api_version,
         "kind": capi.MACHINE_SETS.kind,
         "metadata": {
-            "name": names.with_suffix(objects.name(deployment), suffix),
+            "name": spelling.with_suffix(objects.name(deployment), suffix),
             "namespace": objects.namespace(deployment),
             "labels": {**_labels(deployment, identity), wellknown.MACHINE_DEPLOYMENT_LABEL: objects.name(deployment)},
             "annotations": annotations_of(deployment, number),

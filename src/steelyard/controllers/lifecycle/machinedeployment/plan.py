@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from steelyard.api.clusterapi import wellknown
-from steelyard.controllers.lifecycle import names
+from steelyard.controllers.lifecycle import spelling
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -118,9 +118,9 @@ def suffix(deployment: Object, revision_number: int) -> tuple[str, str]:
     """Hash of the template, and the end of the MachineSet's name. Always the same for the same revision."""
     template = objects.mapping(objects.at(deployment, "spec", "template", "spec"))
     rolled_out = {name: value for name, value in template.items() if name not in _NOT_ROLLED_OUT}
-    template_hash = names.fnv32a(orjson.dumps(rolled_out, option=orjson.OPT_SORT_KEYS))
+    template_hash = spelling.fnv32a(orjson.dumps(rolled_out, option=orjson.OPT_SORT_KEYS))
     identity = f"{objects.uid(deployment)}/{template_hash}/{revision_number}"
-    return str(template_hash), names.suffix_of(identity)
+    return str(template_hash), spelling.suffix_of(identity)
 
 
 def revision(obj: Object) -> int:

@@ -6,7 +6,7 @@ from typing import cast
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
-from steelyard.controllers.lifecycle import names
+from steelyard.controllers.lifecycle import spelling
 from steelyard.controllers.lifecycle.contract import Reference
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -52,7 +52,7 @@ def templates(machine_set: Object) -> tuple[Reference | None, Reference | None]:
 def labels(machine_set: Object) -> dict[str, str]:
     found = dict(objects.mapping(objects.at(machine_set, "spec", "template", "metadata", "labels")))
     found[wellknown.CLUSTER_NAME_LABEL] = str(objects.at(machine_set, "spec", "clusterName"))
-    found[wellknown.MACHINE_SET_LABEL] = names.label_value(objects.name(machine_set))
+    found[wellknown.MACHINE_SET_LABEL] = spelling.label_value(objects.name(machine_set))
     deployment = objects.labels(machine_set).get(wellknown.MACHINE_DEPLOYMENT_LABEL)
     if deployment is not None:
         found[wellknown.MACHINE_DEPLOYMENT_LABEL] = deployment
@@ -80,9 +80,9 @@ def apply_in_place(draft: Draft, machine_set: Object) -> None:
 def _name(machine_set: Object, suffix: str) -> str:
     naming = objects.at(machine_set, "spec", "machineNaming", "template")
     if not naming:
-        return names.with_suffix(objects.name(machine_set), suffix)
+        return spelling.with_suffix(objects.name(machine_set), suffix)
     values = {
         ".cluster.name": str(objects.at(machine_set, "spec", "clusterName")),
         ".machineSet.name": objects.name(machine_set),
     }
-    return names.from_template(cast(str, naming), values, suffix)
+    return spelling.from_template(cast(str, naming), values, suffix)

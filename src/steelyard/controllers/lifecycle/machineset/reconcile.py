@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
-from steelyard.controllers.lifecycle import contract, machines, names, pausing
+from steelyard.controllers.lifecycle import contract, machines, pausing, spelling
 from steelyard.controllers.lifecycle.contract import Externals, Reference
 from steelyard.controllers.lifecycle.machineset import blueprint, plan, status
 from steelyard.controllers.lifecycle.view import View
@@ -103,7 +103,7 @@ class MachineSetReconciler:
                 await self._create(machine_set)
 
     async def _create(self, machine_set: Object) -> None:
-        wanted = blueprint.machine(machine_set, names.random_suffix())
+        wanted = blueprint.machine(machine_set, spelling.random_suffix())
         created = await self._client.create(capi.MACHINES, wanted)
         _log.info("machine made", machine=objects.name(created))
         await self._complete(created, machine_set)

@@ -10,7 +10,7 @@ from steelyard.kube.cel.functions import Overload
 def every() -> Iterator[Overload]:
     from steelyard.kube.cel.libraries import (
         authorization,
-        conversions,
+        casts,
         lists,
         network,
         operators,
@@ -23,7 +23,7 @@ def every() -> Iterator[Overload]:
     )
 
     for module in (
-        operators, conversions, times, strings, lists, optionals, network, quantities, versions, textformats,
+        operators, casts, times, strings, lists, optionals, network, quantities, versions, textformats,
         authorization,
     ):  # fmt: skip
         yield from module.OVERLOADS

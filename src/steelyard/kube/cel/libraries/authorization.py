@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, TypeAlias
 
 from steelyard.frozen import frozen
-from steelyard.kube import names
+from steelyard.kube import namerules
 from steelyard.kube.cel.functions import declare
 from steelyard.kube.cel.problems import EvaluationError
 
@@ -79,9 +79,9 @@ def _path(rights: Rights, path: str) -> PathCheck:
 
 
 def _service_account(rights: Rights, namespace: str, name: str) -> Rights:
-    if wrong := names.dns_subdomain(name):
+    if wrong := namerules.dns_subdomain(name):
         raise EvaluationError(f"Invalid service account name: {wrong[0]}")
-    if wrong := names.dns_label(namespace):
+    if wrong := namerules.dns_label(namespace):
         raise EvaluationError(f"Invalid service account namespace: {wrong[0]}")
     return Rights(rights.decide, rights.requested, (namespace, name))
 

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from steelyard.kube.cel import values
 from steelyard.kube.cel.functions import declare
-from steelyard.kube.cel.libraries import conversions, times
+from steelyard.kube.cel.libraries import casts, times
 from steelyard.kube.cel.problems import CostExceeded, EvaluationError
 from steelyard.kube.cel.values import Duration, Timestamp, TypeName
 from steelyard.kube.schema import patterns
@@ -134,7 +134,7 @@ def shown(value: Any) -> str:
         case int():
             return str(int(value))
         case float():
-            return conversions.text_of_double(value)
+            return casts.text_of_double(value)
         case str():
             return value
         case bytes():

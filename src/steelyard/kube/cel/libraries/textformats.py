@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar, Final
 
 from steelyard.frozen import frozen
-from steelyard.kube import names
+from steelyard.kube import namerules
 from steelyard.kube.cel.functions import declare
 from steelyard.kube.cel.libraries import network
 from steelyard.kube.cel.values import NONE, Optional
@@ -34,14 +34,14 @@ def _uri(text: str) -> Sequence[str]:
 _FORMATS: Final = {
     key: NamedFormat(name, problems)
     for key, name, problems in (
-        ("dns1123Label", "DNS1123Label", names.dns_label),
-        ("dns1123Subdomain", "DNS1123Subdomain", names.dns_subdomain),
-        ("dns1035Label", "DNS1035Label", names.dns1035_label),
-        ("qualifiedName", "QualifiedName", names.qualified_name),
-        ("dns1123LabelPrefix", "DNS1123LabelPrefix", names.generated(names.dns_label)),
-        ("dns1123SubdomainPrefix", "DNS1123SubdomainPrefix", names.generated(names.dns_subdomain)),
-        ("dns1035LabelPrefix", "DNS1035LabelPrefix", names.generated(names.dns1035_label)),
-        ("labelValue", "LabelValue", names.label_value),
+        ("dns1123Label", "DNS1123Label", namerules.dns_label),
+        ("dns1123Subdomain", "DNS1123Subdomain", namerules.dns_subdomain),
+        ("dns1035Label", "DNS1035Label", namerules.dns1035_label),
+        ("qualifiedName", "QualifiedName", namerules.qualified_name),
+        ("dns1123LabelPrefix", "DNS1123LabelPrefix", namerules.generated(namerules.dns_label)),
+        ("dns1123SubdomainPrefix", "DNS1123SubdomainPrefix", namerules.generated(namerules.dns_subdomain)),
+        ("dns1035LabelPrefix", "DNS1035LabelPrefix", namerules.generated(namerules.dns1035_label)),
+        ("labelValue", "LabelValue", namerules.label_value),
         ("uri", "URI", _uri),
         ("uuid", "uuid", _standard("uuid", "does not match the UUID format")),
         ("byte", "byte", _standard("byte", "invalid base64")),

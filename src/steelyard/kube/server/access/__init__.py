@@ -1,1 +1,3 @@
-"""Who may do what: RBAC, the roles a server starts with, service accounts and their tokens, impersonation."""
+"""Where rights come from: the stored roles and bindings, the ones a server starts with, service accounts,
+impersonation, and the questions one can ask about all that.
+"""

@@ -14,19 +14,19 @@ from typing import Final
 from steelyard.kube import errors, objects, pki
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, Resource
-from steelyard.kube.server import authn, authz
-from steelyard.kube.server.access import accounts, defaults, escalation, rules, tokens
+from steelyard.kube.server.access import accounts, defaults, escalation
 from steelyard.kube.server.access.accounts import SERVICE_ACCOUNTS, DefaultAccounts
 from steelyard.kube.server.access.aggregation import Aggregation
-from steelyard.kube.server.access.policy import GROUP
 from steelyard.kube.server.access.rbac import Rbac
-from steelyard.kube.server.access.tokens import InvalidToken, Signer
-from steelyard.kube.server.authn import TokensAndCertificates
-from steelyard.kube.server.authz import Attributes
+from steelyard.kube.server.bodies.documents import Document
 from steelyard.kube.server.call import SYSTEM_MASTERS, Call, Reply, User
+from steelyard.kube.server.catalogue.registry import Served
 from steelyard.kube.server.core import Core, unavailable
-from steelyard.kube.server.documents import Document
-from steelyard.kube.server.registry import Served
+from steelyard.kube.server.rights import accounttokens, authn, authz, rules
+from steelyard.kube.server.rights.accounttokens import InvalidToken, Signer
+from steelyard.kube.server.rights.authn import TokensAndCertificates
+from steelyard.kube.server.rights.authz import Attributes
+from steelyard.kube.server.rights.policy import GROUP
 from steelyard.kube.store.errors import StoreError
 from steelyard.kube.store.record import Record
 
@@ -166,10 +166,10 @@ class Access:
     def document(self, path: str, accept: str) -> Document | None:
         """How others verify the server's tokens; None for any other path. Raises NotAcceptable."""
         match path:
-            case tokens.CONFIGURATION_PATH:
+            case accounttokens.CONFIGURATION_PATH:
                 _check_accepted(accept, _JSON)
                 return Document(self.signer.configuration(self.address), _JSON)
-            case tokens.KEYS_PATH:
+            case accounttokens.KEYS_PATH:
                 _check_accepted(accept, _JWKS)
                 return Document(self.signer.key_set(), _JWKS)
             case _:

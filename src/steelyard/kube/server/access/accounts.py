@@ -12,15 +12,16 @@ from steelyard.kube import ages, errors, fields, objects
 from steelyard.kube.builtin import tables
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, NODES, SECRETS, Resource
-from steelyard.kube.server import bodies, drafts
-from steelyard.kube.server import options as parameters
-from steelyard.kube.server.access.policy import service_account
-from steelyard.kube.server.access.tokens import Claims, InvalidToken, Signer
 from steelyard.kube.server.admission import passage
-from steelyard.kube.server.background import Work
+from steelyard.kube.server.bodies import bodies
+from steelyard.kube.server.bodies import options as parameters
 from steelyard.kube.server.call import AUTHENTICATED, Call, Reply, User
+from steelyard.kube.server.candidates import candidates
+from steelyard.kube.server.catalogue.registry import Served
 from steelyard.kube.server.core import Core
-from steelyard.kube.server.registry import Served
+from steelyard.kube.server.rights.accounttokens import Claims, InvalidToken, Signer
+from steelyard.kube.server.rights.policy import service_account
+from steelyard.kube.server.space.background import Work
 from steelyard.kube.store.record import Change, Record
 
 SERVICE_ACCOUNTS: Final = Resource("", "v1", "serviceaccounts", "ServiceAccount")
@@ -81,22 +82,22 @@ async def request_token(core: Core, signer: Signer, accounts: Served, call: Call
     wanted = parameters.write_options(call.options)
     served = _requests()
     bodies.read_object(call, _KIND)
-    draft = drafts.decode(served, call.body, wanted, call.payload)
-    with drafts.warned(draft):
-        spec: Object = draft.obj["spec"]
+    candidate = candidates.decode(served, call.body, wanted, call.payload)
+    with candidates.warned(candidate):
+        spec: Object = candidate.obj["spec"]
         if spec["expirationSeconds"] is None:
             spec["expirationSeconds"] = _HOUR
-        drafts.prepare_new(served, draft, wanted, core.timestamp(), "token")
+        candidates.prepare_new(served, candidate, wanted, core.timestamp(), "token")
         admission = passage.of_write(core, accounts, call, wanted, "CREATE", shape=served)
         if admission is not None:
-            await admission.mutate(draft)
-        account, seconds = _checked(core, call, draft.obj)
-        spec = draft.obj["spec"]
+            await admission.mutate(candidate)
+        account, seconds = _checked(core, call, candidate.obj)
+        spec = candidate.obj["spec"]
         spec["audiences"] = spec.get("audiences") or [signer.issuer]
         if admission is not None:
-            await admission.validate(draft.obj, draft)
-        draft.obj["status"] = _signed(core, signer, call, spec, account, seconds)
-        return Reply(201, draft.obj, warnings=draft.warnings)
+            await admission.validate(candidate.obj, candidate)
+        candidate.obj["status"] = _signed(core, signer, call, spec, account, seconds)
+        return Reply(201, candidate.obj, warnings=candidate.warnings)
 
 
 def _checked(core: Core, call: Call, request: Object) -> tuple[Object, int]:

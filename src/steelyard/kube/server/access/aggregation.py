@@ -16,10 +16,10 @@ from steelyard.kube import objects, selectors
 from steelyard.kube.builtin import tables
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
-from steelyard.kube.server.access.policy import GROUP
 from steelyard.kube.server.apply import apply
-from steelyard.kube.server.background import Work
 from steelyard.kube.server.core import Core
+from steelyard.kube.server.rights.policy import GROUP
+from steelyard.kube.server.space.background import Work
 from steelyard.kube.store.record import Change, Record
 
 CLUSTER_ROLES: Final = Resource(GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False)

@@ -11,11 +11,11 @@ from typing import Final
 
 from steelyard.kube import errors, fields, objects
 from steelyard.kube.objects import Object
-from steelyard.kube.server.access import rules
-from steelyard.kube.server.access.policy import BINDINGS, GROUP, ROLES, RoleMissing
 from steelyard.kube.server.access.rbac import Rbac
-from steelyard.kube.server.authz import Attributes
 from steelyard.kube.server.call import SYSTEM_MASTERS, Call
+from steelyard.kube.server.rights import rules
+from steelyard.kube.server.rights.authz import Attributes
+from steelyard.kube.server.rights.policy import BINDINGS, GROUP, ROLES, RoleMissing
 
 _COLLECTED: Final = frozenset(("ownerReferences", "finalizers", "managedFields", "resourceVersion"))
 """What a garbage collector changes; doing so grants nothing."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import unquote
 
-from steelyard.kube import errors, fields, names
-from steelyard.kube.server import authn, authz
+from steelyard.kube import errors, fields, namerules
 from steelyard.kube.server.access.accounts import account_groups
-from steelyard.kube.server.authz import Attributes, Authorizer
 from steelyard.kube.server.call import AUTHENTICATED, UNAUTHENTICATED, User
+from steelyard.kube.server.rights import authn, authz
+from steelyard.kube.server.rights.authz import Attributes, Authorizer
 
 PREFIX: Final = b"impersonate-"
 _EXTRA: Final = b"impersonate-extra-"
@@ -92,6 +92,6 @@ def _all_groups(name: str, given: list[str]) -> tuple[str, ...]:
 def split_account(name: str) -> tuple[str, str] | None:
     """Namespace and name of a service account's user name; None for any other."""
     namespace, colon, account = name.removeprefix(_ACCOUNT).partition(":")
-    if not name.startswith(_ACCOUNT) or not colon or names.dns_label(namespace) or names.dns_subdomain(account):
+    if not name.startswith(_ACCOUNT) or not colon or namerules.dns_label(namespace) or namerules.dns_subdomain(account):
         return None
     return namespace, account

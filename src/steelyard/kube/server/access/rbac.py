@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from steelyard.kube.server import keys
 from steelyard.kube.server.access import defaults
-from steelyard.kube.server.access.policy import GROUP, Policy
-from steelyard.kube.server.authz import ALLOWED, Attributes, Decision
 from steelyard.kube.server.call import SYSTEM_MASTERS
+from steelyard.kube.server.rights.authz import ALLOWED, Attributes, Decision
+from steelyard.kube.server.rights.policy import GROUP, Policy
+from steelyard.kube.server.space import keys
 from steelyard.kube.store.errors import Lagging
 from steelyard.kube.store.record import Change
 from steelyard.kube.store.store import Store

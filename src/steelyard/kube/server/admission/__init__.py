@@ -1,1 +1,1 @@
-"""Webhooks: other people's programs that judge, change and convert objects on their way in and out."""
+"""One request's way past the webhooks and policies, between what the server makes of it and what it stores."""

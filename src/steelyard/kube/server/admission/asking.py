@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from steelyard.kube.server.admission.matching import Attributes
-from steelyard.kube.server.authz import Attributes as Asked
-from steelyard.kube.server.authz import Authorizer
 from steelyard.kube.server.call import User
+from steelyard.kube.server.catalogue.matching import Attributes
+from steelyard.kube.server.rights.authz import Attributes as Asked
+from steelyard.kube.server.rights.authz import Authorizer
 
 if TYPE_CHECKING:
     from steelyard.kube.cel.libraries.authorization import Check, Rights

@@ -13,15 +13,18 @@ from typing import Final
 from steelyard.kube import errors, fields
 from steelyard.kube.errors import ApiError
 from steelyard.kube.objects import Object
-from steelyard.kube.server.admission import asking, conditions, conversion, matching, review
-from steelyard.kube.server.admission.calling import CallFailed
-from steelyard.kube.server.admission.configurations import Plan
-from steelyard.kube.server.admission.matching import Attributes, Hook
+from steelyard.kube.server.admission import asking, review
 from steelyard.kube.server.admission.review import Verdict
+from steelyard.kube.server.catalogue import matching
+from steelyard.kube.server.catalogue.configurations import Plan
+from steelyard.kube.server.catalogue.matching import Attributes, Hook
+from steelyard.kube.server.catalogue.registry import Served
 from steelyard.kube.server.core import Core
-from steelyard.kube.server.counterparts import Counterpart
+from steelyard.kube.server.definitions.counterparts import Counterpart
+from steelyard.kube.server.expressions import matchconditions
 from steelyard.kube.server.patch import jsonpatch
-from steelyard.kube.server.registry import Served
+from steelyard.kube.server.webhooks import conversion
+from steelyard.kube.server.webhooks.calling import CallFailed
 
 _HARMLESS: Final = ("None", "NoneOnDryRun")
 
@@ -149,8 +152,8 @@ def _is_concerned(
     try:
         rights = asking.rights(core.authorizer, attributes)
         scope = {"object": obj, "oldObject": old, "request": request, "authorizer": rights}
-        return conditions.hold(hook.conditions, scope)
-    except conditions.NotEvaluated as error:
+        return matchconditions.hold(hook.conditions, scope)
+    except matchconditions.NotEvaluated as error:
         if hook.ignores_failure:
             return False
         raise errors.forbidden(attributes.served.group_resource, attributes.name, str(error)) from None

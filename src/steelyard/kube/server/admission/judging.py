@@ -15,14 +15,16 @@ from steelyard.frozen import frozen
 from steelyard.kube import effort, errors, objects, turns
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.server.admission import asking, conditions, matching, params, review
-from steelyard.kube.server.admission.compiling import Compiled, Validation
+from steelyard.kube.server.admission import asking, params, review
 from steelyard.kube.server.admission.dispatching import Outcome, in_version
-from steelyard.kube.server.admission.expressions import Expression, Scope
-from steelyard.kube.server.admission.matching import Attributes
-from steelyard.kube.server.admission.policies import Binding, Policy
+from steelyard.kube.server.catalogue import matching
+from steelyard.kube.server.catalogue.matching import Attributes
+from steelyard.kube.server.catalogue.policies import Binding, Policy
+from steelyard.kube.server.catalogue.registry import Served
 from steelyard.kube.server.core import Core
-from steelyard.kube.server.registry import Served
+from steelyard.kube.server.expressions import matchconditions
+from steelyard.kube.server.expressions.compiling import Compiled, Validation
+from steelyard.kube.server.expressions.vocabulary import Expression, Scope
 
 if TYPE_CHECKING:
     from steelyard.kube.cel.program import Budget
@@ -172,9 +174,11 @@ def _evaluated(policy: Policy, scope: Scope, publish: Any) -> tuple[list[Decisio
     from steelyard.kube.cel.program import Budget
 
     try:
-        if not conditions.hold(policy.conditions, {**scope, "namespaceObject": None}, params=bool(policy.param_kind)):
+        if not matchconditions.hold(
+            policy.conditions, {**scope, "namespaceObject": None}, params=bool(policy.param_kind)
+        ):
             return [], []
-    except conditions.NotEvaluated as error:
+    except matchconditions.NotEvaluated as error:
         return _failed(policy, str(error)), []
     compiled = policy.compiled
     budget = Budget()

@@ -5,9 +5,9 @@ from __future__ import annotations
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import split_api_version
-from steelyard.kube.server.admission.policies import ParamReference
+from steelyard.kube.server.catalogue.policies import ParamReference
+from steelyard.kube.server.catalogue.registry import Registry, Served
 from steelyard.kube.server.core import Core, shown, shown_all, view
-from steelyard.kube.server.registry import Registry, Served
 
 
 class Unknown(Exception):

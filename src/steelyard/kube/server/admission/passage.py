@@ -11,15 +11,16 @@ from dataclasses import dataclass
 
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
-from steelyard.kube.server import drafts, scales
 from steelyard.kube.server.admission import dispatching, judging
-from steelyard.kube.server.admission.configurations import Plan
-from steelyard.kube.server.admission.matching import Attributes, Operation
+from steelyard.kube.server.bodies.options import DeleteOptions, WriteOptions
 from steelyard.kube.server.call import Call
+from steelyard.kube.server.candidates import candidates
+from steelyard.kube.server.candidates.candidates import Candidate
+from steelyard.kube.server.catalogue import scales
+from steelyard.kube.server.catalogue.configurations import Plan
+from steelyard.kube.server.catalogue.matching import Attributes, Operation
+from steelyard.kube.server.catalogue.registry import Served
 from steelyard.kube.server.core import Core
-from steelyard.kube.server.drafts import Draft
-from steelyard.kube.server.options import DeleteOptions, WriteOptions
-from steelyard.kube.server.registry import Served
 
 
 class Overtaken(Exception):
@@ -43,11 +44,11 @@ class Passage:
         attributes.name = name
         attributes.namespace = _namespace(attributes.served, attributes.namespace, name)
 
-    async def mutate(self, draft: Draft) -> None:
-        """Lets the mutating webhooks change the draft."""
+    async def mutate(self, candidate: Candidate) -> None:
+        """Lets the mutating webhooks change the candidate."""
         if not self.plan.mutating:
             return
-        served, before = self.shape or self.attributes.served, draft.obj
+        served, before = self.shape or self.attributes.served, candidate.obj
         shown = self.attributes.obj = self._shown(before)
         await self._ask(mutating=True)
         changed = self.attributes.obj
@@ -59,22 +60,22 @@ class Passage:
         else:
             obj = _with_owners_of(before, changed)
         try:
-            decoded = drafts.decode(served, obj, dataclasses.replace(self.wanted, field_validation="Ignore"))
+            decoded = candidates.decode(served, obj, dataclasses.replace(self.wanted, field_validation="Ignore"))
         except errors.ApiError as error:
             # Nobody is told what it was decoded as, since nobody but the webhook has sent it.
             said = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2]
             if said.startswith("converting "):
                 raise errors.Unclassified(said) from None
             raise errors.internal(said or error.message) from None
-        draft.obj = decoded.obj
+        candidate.obj = decoded.obj
 
-    async def validate(self, obj: Object, draft: Draft) -> None:
+    async def validate(self, obj: Object, candidate: Candidate) -> None:
         """Asks the policies and then the validating webhooks about the object as it would be stored; all warnings go
-        to the draft."""
+        to the candidate."""
         if self.plan.validating or self.plan.policies:
             self.attributes.obj = self._shown(obj)
             await self._ask(mutating=False)
-        draft.warnings += tuple(self.outcome.warnings)
+        candidate.warnings += tuple(self.outcome.warnings)
 
     async def delete(self) -> tuple[str, ...]:
         """Asks all of them about a deletion; the warnings."""

@@ -16,11 +16,11 @@ import orjson
 from steelyard.frozen import frozen
 from steelyard.kube import errors, fields, objects
 from steelyard.kube.objects import Object
-from steelyard.kube.server.admission import gowords
-from steelyard.kube.server.admission.calling import CallFailed
-from steelyard.kube.server.admission.matching import Attributes
 from steelyard.kube.server.call import User
-from steelyard.kube.server.registry import Served
+from steelyard.kube.server.catalogue.matching import Attributes
+from steelyard.kube.server.catalogue.registry import Served
+from steelyard.kube.server.webhooks import gowords
+from steelyard.kube.server.webhooks.calling import CallFailed
 
 _VERSIONS: Final = ("v1", "v1beta1")
 _INVALID: Final = "received invalid webhook response"

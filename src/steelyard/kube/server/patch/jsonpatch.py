@@ -16,7 +16,7 @@ import orjson
 
 from steelyard.kube import errors
 from steelyard.kube.objects import Object
-from steelyard.kube.server import typechecks
+from steelyard.kube.server.bodies import typechecks
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED_BYTES: Final = 3 << 20

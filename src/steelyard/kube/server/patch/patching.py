@@ -18,10 +18,10 @@ from steelyard.kube.builtin import tables
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.schema.model import Schema
-from steelyard.kube.server import bodies, strictness, typechecks
+from steelyard.kube.server.bodies import bodies, strictness, typechecks
+from steelyard.kube.server.bodies.options import WriteOptions
 from steelyard.kube.server.call import Call, Payload
-from steelyard.kube.server.options import WriteOptions
-from steelyard.kube.server.patch import conversion, jsonpatch, mergepatch, quoting, strategic
+from steelyard.kube.server.patch import jsonpatch, mergepatch, quoting, strategic, structs
 
 _MAP: Final = "map[string]interface {}"
 
@@ -116,8 +116,8 @@ def _strategic_patch(target: Target, call: Call, current: Object, *, is_strict: 
     document = strategic.apply(target.schema, current, cast(Object, patch))
     name = target.type_name
     try:
-        converted = conversion.convert(name, document) if name is not None else document
-    except conversion.Inconvertible as error:
+        converted = structs.convert(name, document) if name is not None else document
+    except structs.Inconvertible as error:
         reason = str(error)
         raise Patched(document, lambda: fields.go_value(patch)).refused(reason) from None
     return Patched(converted, lambda: fields.go_value(patch), complaints, is_converted=True)

@@ -1,1 +1,1 @@
-"""What the tables of built-in kinds show: a function per cell, by resource and column."""
+"""What `kubectl get` shows: Tables, their columns, and for built-in kinds a function per cell."""

@@ -1,4 +1,3 @@
-"""What the server does to objects of a built-in kind beyond what its schema says: one strategy per kind.
-
-`lookup.of(resource)` finds a kind's strategy; one that has none of its own gets the plain `Strategy`.
+"""What the server does to objects beyond what their schema says: `metadata` for all, and one strategy per built-in
+kind. `lookup.of(resource)` finds a kind's; one that has none of its own gets the plain `Strategy`.
 """

@@ -18,8 +18,8 @@ from steelyard.kube.objects import Object
 
 if TYPE_CHECKING:
     from steelyard.kube.resources import Resource
-    from steelyard.kube.server.authz import Authorizer
     from steelyard.kube.server.call import Call
+    from steelyard.kube.server.rights.authz import Authorizer
     from steelyard.kube.store.record import Record
 
 

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Final
 
-from steelyard.kube import errors, fields, names, objects
+from steelyard.kube import errors, fields, namerules, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.server.authz import Attributes, Authorizer
 from steelyard.kube.server.call import SYSTEM_MASTERS, Call, User
+from steelyard.kube.server.rights.authz import Attributes, Authorizer
 from steelyard.kube.server.strategies import signingrequests
 from steelyard.kube.server.strategies.base import Around, Strategy, spec
 
@@ -221,15 +221,15 @@ def _signer_name(name: str, place: str) -> Iterable[Cause]:
         return
     if len(domain) > _LONGEST_DOMAIN:
         yield fields.too_long(place, _LONGEST_DOMAIN)
-    yield from _labels(domain, names.dns_label, place)
+    yield from _labels(domain, namerules.dns_label, place)
     if "." not in domain:
         yield fields.invalid(place, domain, "should be a domain with at least two segments separated by dots")
-    yield from _labels(path, names.dns_subdomain, place)
+    yield from _labels(path, namerules.dns_subdomain, place)
     if len(name) > _LONGEST_SIGNER:
         yield fields.too_long(place, _LONGEST_SIGNER)
 
 
-def _labels(text: str, rule: names.Rule, place: str) -> Iterable[Cause]:
+def _labels(text: str, rule: namerules.Rule, place: str) -> Iterable[Cause]:
     """What is wrong with the first label that is."""
     for label in text.split("."):
         if wrong := rule(label):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, cast
 
-from steelyard.kube import fields, names, objects
+from steelyard.kube import fields, namerules, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.server import customresources
+from steelyard.kube.server.definitions import customresources
 from steelyard.kube.server.strategies.base import Strategy, default, immutable
 
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
@@ -82,7 +82,7 @@ class StorageClassStrategy(Strategy):
         provisioner = str(obj.get("provisioner") or "")
         found = [fields.required("provisioner")] if not provisioner else []
         if provisioner:
-            wrong = names.qualified_name(provisioner.lower())
+            wrong = namerules.qualified_name(provisioner.lower())
             found += [fields.invalid("provisioner", provisioner.lower(), text) for text in wrong]
         for key, accepted in (
             ("reclaimPolicy", ("Delete", "Retain")),

@@ -7,11 +7,12 @@ from typing import Any, Final, cast
 
 import orjson
 
-from steelyard.kube import fields, names, objects
+from steelyard.kube import fields, namerules, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.server import budgets, metadata, syntax, typechecks
-from steelyard.kube.server.strategies import network, podtemplates, quotas
+from steelyard.kube.server.bodies import syntax, typechecks
+from steelyard.kube.server.fairness import budgets
+from steelyard.kube.server.strategies import metadata, network, podtemplates, quotas
 from steelyard.kube.server.strategies.base import Strategy, default, immutable, spec
 
 NAME_LABEL: Final = "kubernetes.io/metadata.name"
@@ -74,7 +75,7 @@ def _validate_finalizers(obj: Object, *, indexed: bool) -> list[Cause]:
     found: list[Cause] = []
     for index, name in enumerate(cast("list[str]", objects.sequence(objects.at(obj, "spec", "finalizers")))):
         place = f"spec.finalizers[{index}]" if indexed else "spec.finalizers"
-        found += [fields.invalid(place, name, text) for text in names.qualified_name(name)]
+        found += [fields.invalid(place, name, text) for text in namerules.qualified_name(name)]
         if "/" not in name and name not in _STANDARD_FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
             found.append(fields.invalid(place, name, text))
@@ -211,7 +212,7 @@ def _empty_texts(obj: Object, key: str) -> None:
 
 
 def _validate_keys(data: Object, path: str) -> list[Cause]:
-    return [fields.invalid(f"{path}[{key}]", key, text) for key in data for text in names.config_key(key)]
+    return [fields.invalid(f"{path}[{key}]", key, text) for key in data for text in namerules.config_key(key)]
 
 
 def _validate_frozen(obj: Object, old: Object, *parts: str) -> list[Cause]:
@@ -285,8 +286,8 @@ def _validate_taints(obj: Object) -> list[Cause]:
     for index, taint in enumerate(map(objects.mapping, objects.sequence(objects.at(obj, "spec", "taints")))):
         place = f"metadata.taints[{index}]"
         key, value, effect = str(taint.get("key") or ""), str(taint.get("value") or ""), taint.get("effect")
-        found += [fields.invalid(f"{place}.key", key, text) for text in names.qualified_name(key)]
-        if wrong := names.label_value(value):
+        found += [fields.invalid(f"{place}.key", key, text) for text in namerules.qualified_name(key)]
+        if wrong := namerules.label_value(value):
             found.append(fields.invalid(f"{place}.value", value, ";".join(wrong)))
         if not effect:
             found.append(fields.required(f"{place}.effect"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from steelyard.kube import fields, names, objects
+from steelyard.kube import fields, namerules, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server.strategies import network
@@ -47,9 +47,9 @@ def _validate_address(address: Object, place: str) -> list[Cause]:
     text = address.get("ip") or ""
     found = network.address(text, f"{place}.ip")
     if host := str(address.get("hostname") or ""):
-        found += [fields.invalid(f"{place}.hostname", host, wrong) for wrong in names.dns_label(host)]
+        found += [fields.invalid(f"{place}.hostname", host, wrong) for wrong in namerules.dns_label(host)]
     if (node := address.get("nodeName")) is not None:
-        found += [fields.invalid(f"{place}.nodeName", node, wrong) for wrong in names.dns_subdomain(str(node))]
+        found += [fields.invalid(f"{place}.nodeName", node, wrong) for wrong in namerules.dns_subdomain(str(node))]
     return found + network.endpoint_address(text, f"{place}.ip", is_local_fine=True)
 
 
@@ -57,10 +57,10 @@ def _validate_port(port: Object, place: str, *, is_named: bool) -> list[Cause]:
     found: list[Cause] = []
     name, number = str(port.get("name") or ""), port.get("port") or 0
     if name:
-        found += [fields.invalid(f"{place}.name", name, text) for text in names.dns_label(name)]
+        found += [fields.invalid(f"{place}.name", name, text) for text in namerules.dns_label(name)]
     elif is_named:
         found.append(fields.required(f"{place}.name"))
-    found += [fields.invalid(f"{place}.port", number, text) for text in names.port_number(number)]
+    found += [fields.invalid(f"{place}.port", number, text) for text in namerules.port_number(number)]
     return found + _validate_protocols(port, place)
 
 
@@ -69,7 +69,7 @@ def _validate_protocols(port: Object, place: str) -> list[Cause]:
     if port.get("protocol") not in network.PROTOCOLS:
         found.append(fields.not_supported(f"{place}.protocol", port.get("protocol"), network.PROTOCOLS))
     if application := port.get("appProtocol"):
-        wrong = names.qualified_name(str(application))
+        wrong = namerules.qualified_name(str(application))
         found += [fields.invalid(f"{place}.appProtocol", application, text) for text in wrong]
     return found
 
@@ -106,7 +106,7 @@ class EndpointSliceStrategy(Strategy):
         for index, port in enumerate(ports):
             place, name = f"ports[{index}]", str(port.get("name") or "")
             if name:
-                found += [fields.invalid(f"{place}.name", name, text) for text in names.dns_label(name)]
+                found += [fields.invalid(f"{place}.name", name, text) for text in namerules.dns_label(name)]
             if name in used:
                 found.append(fields.duplicate(f"{place}.name", name))
             used.add(name)
@@ -129,16 +129,16 @@ def _validate_endpoints(obj: Object) -> list[Cause]:
         for number, text in enumerate(addresses):
             found += _validate_typed(text, obj.get("addressType"), f"{place}.addresses", number)
         if (node := endpoint.get("nodeName")) is not None:
-            found += [fields.invalid(f"{place}.nodeName", node, text) for text in names.dns_subdomain(str(node))]
+            found += [fields.invalid(f"{place}.nodeName", node, text) for text in namerules.dns_subdomain(str(node))]
         if (host := endpoint.get("hostname")) is not None:
-            found += [fields.invalid(f"{place}.hostname", host, text) for text in names.dns_label(str(host))]
+            found += [fields.invalid(f"{place}.hostname", host, text) for text in namerules.dns_label(str(host))]
     return found
 
 
 def _validate_typed(text: Any, type_: Any, place: str, number: int) -> list[Cause]:
     here = f"{place}[{number}]"
     if type_ == "FQDN":
-        return [fields.invalid(here, text, wrong) for wrong in names.dns_subdomain(str(text).removesuffix("."))]
+        return [fields.invalid(here, text, wrong) for wrong in namerules.dns_subdomain(str(text).removesuffix("."))]
     if type_ not in ("IPv4", "IPv6"):
         return []
     found = network.address(text, here)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
-from steelyard.kube import fields, names, objects
+from steelyard.kube import fields, namerules, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import EVENTS
-from steelyard.kube.server import counterparts, metadata
+from steelyard.kube.server.definitions import counterparts
+from steelyard.kube.server.strategies import metadata
 from steelyard.kube.server.strategies.base import Strategy
 
 _WITHOUT_NAMESPACE: Final = ("default", "kube-system")
@@ -72,7 +73,7 @@ class EventStrategy(Strategy):
             found += self._validate_report(event)
         elif about != namespace and (about or namespace not in ("", "default")):
             found.append(_misplaced(about))
-        found += [fields.invalid("namespace", namespace, text) for text in names.dns_subdomain(namespace)]
+        found += [fields.invalid("namespace", namespace, text) for text in namerules.dns_subdomain(namespace)]
         return found
 
     def _validate_report(self, event: Object) -> list[Cause]:
@@ -82,7 +83,7 @@ class EventStrategy(Strategy):
         place = "reportingController" if self._is_new else "reportingComponent"
         if not reporter:
             found.append(fields.required(place))
-        found += [fields.invalid(place, reporter, text) for text in names.qualified_name(reporter)]
+        found += [fields.invalid(place, reporter, text) for text in namerules.qualified_name(reporter)]
         for key in ("reportingInstance", "action", "reason"):
             text = str(event.get(key) or "")
             if not text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from steelyard.kube import fields, names, objects
+from steelyard.kube import fields, namerules, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 
@@ -14,9 +14,9 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 def validate(selector: Object, place: str) -> Iterable[Cause]:
     for key, value in objects.mapping(selector.get("matchLabels")).items():
-        for text in names.qualified_name(key):
+        for text in namerules.qualified_name(key):
             yield fields.invalid(f"{place}.matchLabels", key, text)
-        for text in names.label_value(str(value)):
+        for text in namerules.label_value(str(value)):
             yield fields.invalid(f"{place}.matchLabels", value, text)
     for index, expression in enumerate(map(objects.mapping, objects.sequence(selector.get("matchExpressions")))):
         yield from _expression(expression, f"{place}.matchExpressions[{index}]")
@@ -32,8 +32,8 @@ def _expression(expression: Object, place: str) -> Iterable[Cause]:
     elif operator in ("Exists", "DoesNotExist") and values:
         yield fields.forbidden(f"{place}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
     key = str(expression.get("key") or "")
-    for text in names.qualified_name(key):
+    for text in namerules.qualified_name(key):
         yield fields.invalid(f"{place}.key", key, text)
     for index, value in enumerate(values):
-        for text in names.label_value(value):
+        for text in namerules.label_value(value):
             yield fields.invalid(f"{place}.values[{index}]", value, text)

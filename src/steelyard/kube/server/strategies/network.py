@@ -6,7 +6,7 @@ import ipaddress
 import re
 from typing import Any, Final
 
-from steelyard.kube import fields, names
+from steelyard.kube import fields, namerules
 from steelyard.kube.errors import Cause
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
@@ -66,5 +66,5 @@ def endpoint_address(text: Any, place: str, *, is_local_fine: bool = False) -> l
 
 def port(value: Any, place: str) -> list[Cause]:
     """A number, or a name that some container gives to one of its ports."""
-    wrong = names.port_number(value) if isinstance(value, int) else names.port_name(str(value or ""))
+    wrong = namerules.port_number(value) if isinstance(value, int) else namerules.port_name(str(value or ""))
     return [fields.invalid(place, value, text) for text in wrong]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from steelyard.kube import fields, names, objects
+from steelyard.kube import fields, namerules, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server.strategies import labelselectors, network
@@ -65,7 +65,7 @@ def _policy_port(port: Object, place: str) -> list[Cause]:
         if end is not None:
             if end < number:
                 found.append(fields.invalid(f"{place}.endPort", number, "must be greater than or equal to `port`"))
-            found += [fields.invalid(f"{place}.endPort", end, text) for text in names.port_number(end)]
+            found += [fields.invalid(f"{place}.endPort", end, text) for text in namerules.port_number(end)]
         return found
     if end is not None:
         text = "non-numeric" if number is not None else "not specified"
@@ -124,15 +124,17 @@ class IngressStrategy(Strategy):
             for number, host in enumerate(objects.sequence(tls.get("hosts"))):
                 found += _host(str(host), f"{place}.hosts[{number}]")
             if secret := tls.get("secretName"):
-                found += [fields.invalid(f"{place}.secretName", secret, text) for text in names.dns_subdomain(secret)]
+                found += [
+                    fields.invalid(f"{place}.secretName", secret, text) for text in namerules.dns_subdomain(secret)
+                ]
         if (class_ := target.get("ingressClassName")) is not None:
-            wrong = names.dns_subdomain(str(class_))
+            wrong = namerules.dns_subdomain(str(class_))
             found += [fields.invalid("spec.ingressClassName", class_, text) for text in wrong]
         return found
 
 
 def _host(host: str, place: str) -> list[Cause]:
-    rule = names.wildcard_subdomain if "*" in host else names.dns_subdomain
+    rule = namerules.wildcard_subdomain if "*" in host else namerules.dns_subdomain
     return [fields.invalid(place, host, text) for text in rule(host)]
 
 
@@ -181,7 +183,7 @@ def _backend(backend: Object, place: str) -> list[Cause]:
     given = objects.mapping(service)
     name = str(given.get("name") or "")
     found = [] if name else [fields.required(f"{place}.service.name")]
-    found += [fields.invalid(f"{place}.service.name", name, text) for text in names.dns1035_label(name) if name]
+    found += [fields.invalid(f"{place}.service.name", name, text) for text in namerules.dns1035_label(name) if name]
     port = objects.mapping(given.get("port"))
     if port.get("name") and port.get("number"):
         found.append(fields.invalid(place, "", "cannot set both port name & port number"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from steelyard.kube import fields, names, objects
+from steelyard.kube import fields, namerules, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server.strategies.base import default
@@ -98,7 +98,7 @@ def validate(pod: Object, path: str) -> list[Cause]:
 def _validate_container(container: Object, place: str) -> list[Cause]:
     name, policy = str(container.get("name") or ""), container.get("imagePullPolicy")
     found = [] if name else [fields.required(f"{place}.name")]
-    found += [fields.invalid(f"{place}.name", name, text) for text in names.dns_label(name) if name]
+    found += [fields.invalid(f"{place}.name", name, text) for text in namerules.dns_label(name) if name]
     if not container.get("image"):
         found.append(fields.required(f"{place}.image"))
     if policy not in _PULL_POLICIES:

@@ -9,15 +9,15 @@ import re
 from collections.abc import Iterable
 from typing import Final, cast
 
-from steelyard.kube import errors, fields, names, objects
+from steelyard.kube import errors, fields, namerules, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource, split_api_version
-from steelyard.kube.server.access import rules as access_rules
-from steelyard.kube.server.admission import compiling, conditions
-from steelyard.kube.server.admission.compiling import Compiled, Validation, of
-from steelyard.kube.server.authz import Attributes
 from steelyard.kube.server.call import SYSTEM_MASTERS, Call, User
+from steelyard.kube.server.expressions import compiling, matchconditions
+from steelyard.kube.server.expressions.compiling import Compiled, Validation, of
+from steelyard.kube.server.rights import rules as access_rules
+from steelyard.kube.server.rights.authz import Attributes
 from steelyard.kube.server.strategies import labelselectors
 from steelyard.kube.server.strategies.base import Around, Strategy, default, spec
 from steelyard.kube.server.strategies.webhooks import rule_problems, supported
@@ -160,7 +160,7 @@ def _judge(obj: Object, old: Object | None) -> Iterable[Cause]:
             yield fields.required("spec.matchConstraints.resourceRules")
     known = None if old is None else objects.at(old, "spec", "matchConditions")
     if old is None or known != given.get("matchConditions"):
-        yield from conditions.validate(conditions.of(given), "spec.matchConditions", params=kind is not None)
+        yield from matchconditions.validate(matchconditions.of(given), "spec.matchConditions", params=kind is not None)
     yield from _judge_expressions(obj, given)
 
 
@@ -183,7 +183,7 @@ def _judge_expressions(obj: Object, given: Object) -> Iterable[Cause]:
     for index, annotation in enumerate(annotations):
         key, text = str(annotation.get("key") or ""), str(annotation.get("valueExpression") or "")
         full = f"{objects.name(obj)}/{key}"
-        yield from (fields.invalid(f"{place}[{index}].key", full, wrong) for wrong in names.qualified_name(full))
+        yield from (fields.invalid(f"{place}[{index}].key", full, wrong) for wrong in namerules.qualified_name(full))
         if not text.strip():
             yield fields.required(f"{place}[{index}].valueExpression", "valueExpression is not specified")
         elif len(text.strip()) > _LONGEST_ANNOTATION:
@@ -191,7 +191,7 @@ def _judge_expressions(obj: Object, given: Object) -> Iterable[Cause]:
             yield fields.required(f"{place}[{index}].valueExpression", wrong)
         else:
             expression = compiled.annotations[index][1]
-            yield from conditions.judge(expression, f"{place}[{index}].valueExpression", "string", "null_type")
+            yield from matchconditions.judge(expression, f"{place}[{index}].valueExpression", "string", "null_type")
         if key in keys:
             yield fields.duplicate(f"{place}[{index}].key", key)
         keys.add(key)
@@ -206,19 +206,19 @@ def _judge_variable(variable: Object, compiled: Compiled, place: str) -> Iterabl
     if not str(variable.get("expression") or "").strip():
         yield fields.required(f"{place}.expression", "expression is not specified")
     else:
-        yield from conditions.judge(compiled.variables[name], f"{place}.expression")
+        yield from matchconditions.judge(compiled.variables[name], f"{place}.expression")
 
 
 def _judge_validation(given: Object, compiled: Validation, place: str) -> Iterable[Cause]:
     if not str(given.get("expression") or "").strip():
         yield fields.required(f"{place}.expression", "expression is not specified")
     else:
-        yield from conditions.judge(compiled.expression, f"{place}.expression", "bool")
+        yield from matchconditions.judge(compiled.expression, f"{place}.expression", "bool")
     text, message = str(given.get("messageExpression") or ""), str(given.get("message") or "")
     if text and not text.strip():
         yield fields.invalid(f"{place}.messageExpression", text, "must be non-empty if specified")
     elif compiled.message_expression is not None:
-        yield from conditions.judge(compiled.message_expression, f"{place}.messageExpression", "string")
+        yield from matchconditions.judge(compiled.message_expression, f"{place}.messageExpression", "string")
     if message and not message.strip():
         yield fields.invalid(f"{place}.message", message, "must be non-empty if specified")
     elif "\n" in message.strip() or "\r" in message.strip():
@@ -234,15 +234,15 @@ def _judge_kind(kind: Object, place: str) -> Iterable[Cause]:
     elif api_version.count("/") > 1:
         yield fields.invalid(f"{place}.apiVersion", api_version, f"unexpected GroupVersion string: {api_version}")
     else:
-        if group and (wrong := names.dns_subdomain(group)):
+        if group and (wrong := namerules.dns_subdomain(group)):
             yield fields.invalid(f"{place}.apiVersion", group, ",".join(wrong))
         if not version:
             yield fields.invalid(f"{place}.apiVersion", api_version, "version must be specified")
-        elif wrong := names.dns1035_label(version):
+        elif wrong := namerules.dns1035_label(version):
             yield fields.invalid(f"{place}.apiVersion", version, ",".join(wrong))
     if not name:
         yield fields.required(f"{place}.kind")
-    elif wrong := names.dns1035_label(name.lower()):
+    elif wrong := namerules.dns1035_label(name.lower()):
         text = f"may have mixed case, but should otherwise match: {','.join(wrong)}"
         yield fields.invalid(f"{place}.kind", name, text)
 
@@ -259,7 +259,7 @@ def _judge_resources(given: Object, place: str) -> Iterable[Cause]:
 def _judge_rule(rule: Object, place: str) -> Iterable[Cause]:
     seen: set[str] = set()
     for index, name in enumerate(map(str, objects.sequence(rule.get("resourceNames")))):
-        for wrong in names.path_segment(name):
+        for wrong in namerules.path_segment(name):
             yield fields.invalid(f"{place}.resourceNames[{index}]", name, wrong)
         if name in seen:
             yield fields.duplicate(f"{place}.resourceNames[{index}]", name)
@@ -272,7 +272,7 @@ def _judge_binding(given: Object) -> Iterable[Cause]:
     if not name:
         yield fields.required("spec.policyName")
     else:
-        yield from (fields.invalid("spec.policyName", name, wrong) for wrong in names.dns_subdomain(name))
+        yield from (fields.invalid("spec.policyName", name, wrong) for wrong in namerules.dns_subdomain(name))
     if given.get("paramRef") is not None:
         yield from _judge_reference(objects.mapping(given["paramRef"]), "spec.paramRef")
     if given.get("matchResources") is not None:
@@ -297,7 +297,7 @@ def _judge_binding(given: Object) -> Iterable[Cause]:
 def _judge_reference(reference: Object, place: str) -> Iterable[Cause]:
     name, selector = str(reference.get("name") or ""), reference.get("selector")
     if name:
-        yield from (fields.invalid(f"{place}.name", name, wrong) for wrong in names.path_segment(name))
+        yield from (fields.invalid(f"{place}.name", name, wrong) for wrong in namerules.path_segment(name))
         if selector is not None:
             yield fields.forbidden(f"{place}.name", _EXCLUSIVE)
     if selector is not None:

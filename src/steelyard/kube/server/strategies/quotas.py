@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from steelyard.kube import fields, names, objects
+from steelyard.kube import fields, namerules, objects
 from steelyard.kube.builtin import quantities
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
@@ -110,7 +110,7 @@ class LimitRangeStrategy(Strategy):
 
 
 def _limit_type(type_: str, place: str) -> list[Cause]:
-    found = [fields.invalid(place, type_, text) for text in names.qualified_name(type_)]
+    found = [fields.invalid(place, type_, text) for text in namerules.qualified_name(type_)]
     if not found and "/" not in type_ and type_ not in _LIMITED:
         found.append(fields.invalid(place, type_, "must be a standard limit type or fully qualified"))
     return found
@@ -159,7 +159,7 @@ def _validate_order(given: Object, name: str, place: str) -> list[Cause]:
 
 
 def _resource(name: str, place: str) -> list[Cause]:
-    found = [fields.invalid(place, name, text) for text in names.qualified_name(name)]
+    found = [fields.invalid(place, name, text) for text in namerules.qualified_name(name)]
     if not found and "/" not in name and not (name in _STANDARD or _is_huge(name)):
         found.append(fields.invalid(place, name, "must be a standard resource type or fully qualified"))
     return found

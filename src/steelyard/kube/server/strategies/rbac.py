@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from steelyard.kube import fields, names, objects
+from steelyard.kube import fields, namerules, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server.strategies import labelselectors
@@ -86,7 +86,7 @@ class BindingStrategy(Strategy):
         name = str(role.get("name") or "")
         if not name:
             found.append(fields.required("roleRef.name"))
-        found += [fields.invalid("roleRef.name", name, text) for text in names.path_segment(name)]
+        found += [fields.invalid("roleRef.name", name, text) for text in namerules.path_segment(name)]
         for index, subject in enumerate(map(objects.mapping, objects.sequence(obj.get("subjects")))):
             found += self._validate_subject(subject, f"subjects[{index}]")
         return found
@@ -106,7 +106,7 @@ class BindingStrategy(Strategy):
             yield fields.required(f"{path}.name")
         if kind == "ServiceAccount":
             if name:
-                for text in names.dns_subdomain(name):
+                for text in namerules.dns_subdomain(name):
                     yield fields.invalid(f"{path}.name", name, text)
             if group:
                 yield fields.not_supported(f"{path}.apiGroup", group, ("",))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from steelyard.kube import fields, names, objectmeta, objects
+from steelyard.kube import fields, namerules, objectmeta, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server.strategies import network
@@ -132,7 +132,7 @@ def _external_name(target: Object) -> list[Cause]:
     name = str(target.get("externalName") or "").removesuffix(".")
     if not name:
         found.append(fields.required("spec.externalName"))
-    return found + [fields.invalid("spec.externalName", name, text) for text in names.dns_subdomain(name) if name]
+    return found + [fields.invalid("spec.externalName", name, text) for text in namerules.dns_subdomain(name) if name]
 
 
 def _validate_ports(given: list[Object]) -> list[Cause]:
@@ -142,18 +142,18 @@ def _validate_ports(given: list[Object]) -> list[Cause]:
         place = f"spec.ports[{index}]"
         name, number, protocol = str(port.get("name") or ""), port.get("port") or 0, port.get("protocol")
         if name:
-            found += [fields.invalid(f"{place}.name", name, text) for text in names.dns_label(name)]
+            found += [fields.invalid(f"{place}.name", name, text) for text in namerules.dns_label(name)]
             if name in used:
                 found.append(fields.duplicate(f"{place}.name", name))
             used.add(name)
         elif len(given) > 1:
             found.append(fields.required(f"{place}.name"))
-        found += [fields.invalid(f"{place}.port", number, text) for text in names.port_number(number)]
+        found += [fields.invalid(f"{place}.port", number, text) for text in namerules.port_number(number)]
         if protocol not in network.PROTOCOLS:
             found.append(fields.not_supported(f"{place}.protocol", protocol, network.PROTOCOLS))
         found += network.port(port.get("targetPort"), f"{place}.targetPort")
         if application := port.get("appProtocol"):
-            wrong = names.qualified_name(str(application))
+            wrong = namerules.qualified_name(str(application))
             found += [fields.invalid(f"{place}.appProtocol", application, text) for text in wrong]
     return found
 
@@ -207,7 +207,7 @@ def balancer_class(target: Object) -> list[Cause]:
         return []
     if target.get("type") != "LoadBalancer":
         return [fields.forbidden("spec.loadBalancerClass", _ONLY_BALANCED)]
-    return [fields.invalid("spec.loadBalancerClass", class_, text) for text in names.qualified_name(str(class_))]
+    return [fields.invalid("spec.loadBalancerClass", class_, text) for text in namerules.qualified_name(str(class_))]
 
 
 def _validate_traffic(target: Object) -> list[Cause]:
@@ -223,7 +223,7 @@ def _validate_traffic(target: Object) -> list[Cause]:
         text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         found.append(fields.invalid("spec.healthCheckNodePort", port, text))
     elif port:
-        found += [fields.invalid("spec.healthCheckNodePort", port, text) for text in names.port_number(port)]
+        found += [fields.invalid("spec.healthCheckNodePort", port, text) for text in namerules.port_number(port)]
     internal = target.get("internalTrafficPolicy")
     if internal is not None and internal not in _POLICIES:
         found.append(fields.not_supported("spec.internalTrafficPolicy", internal, _POLICIES))

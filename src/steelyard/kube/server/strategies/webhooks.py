@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, cast
 
-from steelyard.kube import fields, names, objects
+from steelyard.kube import fields, namerules, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.server.admission import conditions, endpoint
+from steelyard.kube.server.expressions import matchconditions
 from steelyard.kube.server.strategies import labelselectors
 from steelyard.kube.server.strategies.base import Strategy, default
+from steelyard.kube.server.webhooks import clientconfig
 
 _REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 _HARMLESS: Final = ("None", "NoneOnDryRun")
@@ -73,9 +74,9 @@ class WebhookStrategy(Strategy):
                 yield from labelselectors.validate(objects.mapping(hook.get(key)), f"{place}.{key}")
             if self._mutating:
                 yield from supported(hook, "reinvocationPolicy", ("IfNeeded", "Never"), place)
-            yield from endpoint.validate(objects.mapping(hook.get("clientConfig")), f"{place}.clientConfig")
+            yield from clientconfig.validate(objects.mapping(hook.get("clientConfig")), f"{place}.clientConfig")
             if hook.get("matchConditions") not in known_conditions:
-                yield from conditions.validate(conditions.of(hook), f"{place}.matchConditions")
+                yield from matchconditions.validate(matchconditions.of(hook), f"{place}.matchConditions")
             yield from _review_versions(_texts(hook, "admissionReviewVersions"), place, must_know=is_known)
             name = str(hook.get("name") or "")
             if name and is_unique and name in seen:
@@ -94,7 +95,7 @@ def _texts(target: Object, key: str) -> list[str]:
 def _name(name: str, place: str) -> Iterable[Cause]:
     if not name:
         yield fields.required(place)
-    elif wrong := names.dns_subdomain(name):
+    elif wrong := namerules.dns_subdomain(name):
         yield fields.invalid(place, name, ",".join(wrong))
     elif len(name.split(".")) < 3:
         yield fields.invalid(place, name, "should be a domain with at least three segments separated by dots")
@@ -174,7 +175,7 @@ def _review_versions(versions: list[str], place: str, *, must_know: bool) -> Ite
         if version in versions[:index]:
             yield fields.invalid(f"{place}[{index}]", version, "duplicate version")
             continue
-        for text in names.dns1035_label(version):
+        for text in namerules.dns1035_label(version):
             yield fields.invalid(f"{place}[{index}]", version, text)
     if must_know and not set(_REVIEW_VERSIONS) & set(versions):
         yield fields.invalid(place, versions, f"must include at least one of {', '.join(_REVIEW_VERSIONS)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from typing import Any, Final, cast
 
-from steelyard.kube import fields, names, objects
+from steelyard.kube import fields, namerules, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server.strategies import labelselectors, networking, podtemplates
@@ -229,7 +229,7 @@ class StatefulSetStrategy(WorkloadStrategy):
                 found.append(fields.not_supported(place, value, ("Retain", "Delete")))
         found += non_negative(target, "spec", ("replicas", "minReadySeconds"))
         if name := str(target.get("serviceName") or ""):
-            found += [fields.invalid("spec.serviceName", name, text) for text in names.dns_label(name)]
+            found += [fields.invalid("spec.serviceName", name, text) for text in namerules.dns_label(name)]
         return found + self.validate_selector(target) + validate_template(target, "spec")
 
     def validate_update(self, obj: Object, old: Object) -> list[Cause]:

@@ -1,0 +1,1 @@
+"""A request body on its way to becoming an object: decoded, pruned, defaulted, prepared, judged."""

@@ -1,0 +1,67 @@
+"""The expressions of a policy, compiled: once when it is written, to refuse what is wrong, and once when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from steelyard.frozen import frozen
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.server.expressions import vocabulary
+from steelyard.kube.server.expressions.vocabulary import Expression
+
+if TYPE_CHECKING:
+    from steelyard.kube.cel.types import Type
+
+
+@frozen
+class Validation:
+    expression: Expression
+    message: str
+    message_expression: Expression | None
+    reason: str
+
+
+@frozen
+class Compiled:
+    variables: Mapping[str, Expression]
+    validations: tuple[Validation, ...]
+    annotations: tuple[tuple[str, Expression], ...]
+
+
+def compile_(spec: Object) -> Compiled:
+    """Every expression of a policy; those that do not compile say so."""
+    params = bool(spec.get("paramKind"))
+    variables: dict[str, Expression] = {}
+    types: dict[str, Type] | None = None
+
+    def read(text: Any, *, rights: bool = True) -> Expression:
+        return vocabulary.read(str(text or ""), params=params, rights=rights, variables=types)
+
+    for variable in of(spec, "variables"):
+        types = {} if types is None else types
+        name = str(variable.get("name") or "")
+        # Each may use those before it.
+        variables[name] = read(variable.get("expression"))
+        types[name] = variables[name].type
+    return Compiled(
+        variables,
+        tuple(
+            Validation(
+                read(each.get("expression")),
+                str(each.get("message") or "").strip(),
+                read(each["messageExpression"], rights=False) if each.get("messageExpression") else None,
+                str(each.get("reason") or "Invalid"),
+            )
+            for each in of(spec, "validations")
+        ),
+        tuple(
+            (str(each.get("key") or ""), read(str(each.get("valueExpression") or "").strip()))
+            for each in of(spec, "auditAnnotations")
+        ),
+    )
+
+
+def of(spec: Object, field: str) -> list[Object]:
+    return [objects.mapping(each) for each in objects.sequence(spec.get(field))]
