@@ -1,7 +1,7 @@
 """What may stand in an object's metadata: the fields, their types, and the rules for their values.
 
-Used for the metadata of every stored object (`kube.server.strategies.metadata`) and of objects embedded in custom resources
-(`kube.schema.embedded`).
+Used for the metadata of every stored object (`kube.server.strategies.metadata`) and of objects embedded in custom
+resources (`kube.schema.embedded`).
 """
 
 from __future__ import annotations

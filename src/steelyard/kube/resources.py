@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from steelyard.frozen import frozen
+
+_VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
 
 
 @frozen
@@ -36,6 +41,15 @@ def split_api_version(api_version: str) -> tuple[str, str]:
     """`apps/v1` is ("apps", "v1"); `v1` is ("", "v1")."""
     group, _, version = api_version.rpartition("/")
     return group, version
+
+
+def version_rank(version: str) -> tuple[int, int, int, str]:
+    """Sorts v2 over v1 over v1beta2 over v1beta1 over v1alpha1 over anything else."""
+    found = _VERSION.match(version)
+    if found is None:
+        return (0, 0, 0, version)
+    stability = {None: 3, "beta": 2, "alpha": 1}[found[2]]
+    return (stability, int(found[1]), int(found[3] or 0), "")
 
 
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)

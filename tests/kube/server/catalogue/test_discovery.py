@@ -93,11 +93,5 @@ async def test_servers_without_definitions_share_their_documents(store: Store) -
     await two.api.close()
 
 
-def test_versions_rank_by_stability_then_number() -> None:
-    versions = ["v1alpha1", "v1", "v2beta1", "foo", "v2", "v1beta2", "v10"]
-    ranked = sorted(versions, key=discovery.version_rank, reverse=True)
-    assert ranked == ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha1", "foo"]
-
-
 async def test_openapi_is_served_beside(bench: Bench) -> None:
     assert f"apis/{WIDGETS.api_version}" in document(bench, "/openapi/v3")["paths"]

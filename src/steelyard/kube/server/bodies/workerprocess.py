@@ -1,4 +1,6 @@
-"""The process that reads and writes for a server what would stop it: `python -m steelyard.kube.server.bodies.workerprocess`.
+"""The process that reads and writes for a server what would stop it.
+
+It is started as `python -m steelyard.kube.server.bodies.workerprocess`.
 
 PyYAML holds Python's lock for as long as it reads, which would stop every server of the process, and a few bytes of
 protobuf may stand for many times as much JSON. Jobs come on standard input and results leave on standard output, one

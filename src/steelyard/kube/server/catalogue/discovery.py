@@ -16,6 +16,7 @@ import orjson
 
 from steelyard.kube import remembering
 from steelyard.kube.objects import Object
+from steelyard.kube.resources import version_rank
 from steelyard.kube.server.bodies import documents
 from steelyard.kube.server.bodies.documents import Document
 from steelyard.kube.server.catalogue.registry import Registry, Served, Subresource
@@ -24,9 +25,6 @@ AGGREGATED_V2: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupD
 _AGGREGATED: Final = re.compile(
     r"application/json\s*;(?=[^,]*\bg=apidiscovery\.k8s\.io)(?=[^,]*\bas=APIGroupDiscoveryList)[^,]*\bv=(v2)\b"
 )
-_VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?\Z")
-
-
 _STORED_AS: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
     ("events.k8s.io/v1", "Event"): ("", "v1"),
     ("autoscaling/v1", "HorizontalPodAutoscaler"): ("autoscaling", "v2"),
@@ -130,15 +128,6 @@ def _grouped(resources: Iterable[Served]) -> dict[str, dict[str, list[Served]]]:
 
 def _without_core(groups: dict[str, dict[str, list[Served]]]) -> dict[str, dict[str, list[Served]]]:
     return {name: versions for name, versions in groups.items() if name}
-
-
-def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Sorts v2 over v1 over v1beta2 over v1beta1 over v1alpha1 over anything else."""
-    found = _VERSION.match(version)
-    if found is None:
-        return (0, 0, 0, version)
-    stability = {None: 3, "beta": 2, "alpha": 1}[found[2]]
-    return (stability, int(found[1]), int(found[3] or 0), "")
 
 
 def _group(name: str, versions: Iterable[str]) -> Object:

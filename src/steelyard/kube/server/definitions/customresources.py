@@ -14,7 +14,7 @@ from steelyard.frozen import frozen
 from steelyard.kube import fields, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import Resource
+from steelyard.kube.resources import Resource, version_rank
 from steelyard.kube.schema import formats, parse, validate
 from steelyard.kube.schema.model import MISSING, Schema
 from steelyard.kube.server.definitions import crdrules, crdstatus
@@ -129,8 +129,6 @@ def _deprecation(version: Object, spec: Object, kind: str) -> str:
         return ""
     if version.get("deprecationWarning") is not None:
         return str(version["deprecationWarning"])
-    from steelyard.kube.server.catalogue.discovery import version_rank  # discovery needs this module's kinds
-
     group, name = spec["group"], str(version["name"])
     others = map(objects.mapping, objects.sequence(spec.get("versions")))
     better = [
