@@ -149,7 +149,7 @@ class Hosting:
                 if service_account_key:
                     server.api.access.signer = accounttokens.Signer(lambda: service_account_key)
                 self._servers[name] = server
-            server.listener.endpoints.tell_version(version)
+            server.listener.health.tell_version(version)
             return server.api
 
     async def stop(self, name: str) -> None:

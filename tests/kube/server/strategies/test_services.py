@@ -71,7 +71,7 @@ def test_a_headless_service_without_a_selector_is_for_both_families(
 
 def test_an_address_is_allocated_out_of_the_range_and_stays_the_same() -> None:
     first, second = service(), service()
-    assert STRATEGY.claim(first, Held()) == STRATEGY.claim(second, Held()) == []
+    assert STRATEGY.allocate(first, Held()) == STRATEGY.allocate(second, Held()) == []
     address = first["spec"]["clusterIP"]
     assert address == second["spec"]["clusterIP"]
     assert ipaddress.ip_address(address) in ipaddress.IPv4Network("10.96.0.0/12")
@@ -84,7 +84,7 @@ def test_an_address_is_allocated_out_of_the_range_and_stays_the_same() -> None:
 )
 def test_a_small_range_gives_what_it_has(network: str, expected: str | None) -> None:
     obj = service()
-    found = STRATEGY.claim(obj, Held(network=network))
+    found = STRATEGY.allocate(obj, Held(network=network))
 
     assert [cause.message for cause in found] == (
         [] if expected else ["Invalid value: []: failed to allocate IP: range is full"]
@@ -94,8 +94,8 @@ def test_a_small_range_gives_what_it_has(network: str, expected: str | None) -> 
 
 def test_a_taken_address_is_passed_over() -> None:
     first, second = service(), service()
-    STRATEGY.claim(first, Held())
-    STRATEGY.claim(second, Held(first["spec"]["clusterIP"]))
+    STRATEGY.allocate(first, Held())
+    STRATEGY.allocate(second, Held(first["spec"]["clusterIP"]))
     assert second["spec"]["clusterIP"] != first["spec"]["clusterIP"]
 
 
@@ -126,13 +126,13 @@ ASKED: list[tuple[str, str, Held, list[str]]] = [
 @pytest.mark.parametrize("address,held,expected", [case[1:] for case in ASKED], ids=[case[0] for case in ASKED])
 def test_an_address_may_be_asked_for(address: str, held: Held, expected: list[str]) -> None:
     obj = service(clusterIP=address)
-    assert [f"{cause.field}: {cause.message}" for cause in STRATEGY.claim(obj, held)] == expected
+    assert [f"{cause.field}: {cause.message}" for cause in STRATEGY.allocate(obj, held)] == expected
     assert obj["spec"]["clusterIP"] == address
 
 
 def test_node_ports_are_allocated_and_kept() -> None:
     obj = service(type="NodePort", ports=[{"name": "a", "port": 80}, {"name": "b", "port": 81}])
-    assert STRATEGY.claim(obj, Held()) == []
+    assert STRATEGY.allocate(obj, Held()) == []
     first, second = (port["nodePort"] for port in obj["spec"]["ports"])
     assert first != second
     assert {first, second} <= set(services.NODE_PORTS)
@@ -141,14 +141,14 @@ def test_node_ports_are_allocated_and_kept() -> None:
     STRATEGY.complete_update(again, obj)
     assert again["spec"]["ports"][0]["nodePort"] == first
     taken = service(type="NodePort", ports=[{"port": 80, "nodePort": first}])
-    assert [cause.message for cause in STRATEGY.claim(taken, Held(ports=(first,)))] == [
+    assert [cause.message for cause in STRATEGY.allocate(taken, Held(ports=(first,)))] == [
         f"Invalid value: {first}: provided port is already allocated"
     ]
 
 
 def test_an_update_that_leaves_the_address_out_keeps_it() -> None:
     old = service()
-    STRATEGY.claim(old, Held())
+    STRATEGY.allocate(old, Held())
     before = objects.copy(old)
     new: Object = {"metadata": old["metadata"], "spec": {"ports": [{"port": 81}]}}
     STRATEGY.prepare_update(new, old)

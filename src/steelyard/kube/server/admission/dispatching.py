@@ -136,7 +136,7 @@ async def _ask(core: Core, hook: Hook, target: Served, attributes: Attributes, *
     try:
         sent = review.request(attributes, target, obj, old, review.version_for(hook.review_versions))
         try:
-            answer = await core.caller.post(hook.endpoint, sent, hook.timeout)
+            answer = await core.caller.post(hook.client_config, sent, hook.timeout)
         except CallFailed as error:
             raise CallFailed(f"failed to call webhook: {error}") from None
         return review.verify(sent, answer, mutating=mutating)

@@ -1,4 +1,4 @@
-"""Tells what a decoded body claims to be, and refuses one that is no object of the kind that was asked for.
+"""Tells what a decoded body says it is, and refuses one that is no object of the kind that was asked for.
 
 The order of the checks and all texts are those of upstream's decoders: first the kind, then the types of the fields. A
 custom resource has Go types in its metadata alone; the rest is judged by its schema, later.
@@ -28,7 +28,7 @@ _OWN_SCHEMES: Final = frozenset({"apiextensions.k8s.io", "apiregistration.k8s.io
 
 
 class Undecodable(Exception):
-    """Why a value is no object of its kind. `kind` and `version` are what it claims to be, empty if that is unclear."""
+    """Why a value is no object of its kind. `kind` and `version` are what it says it is, empty if that is unclear."""
 
     def __init__(self, reason: str, kind: str = "", version: str = "") -> None:
         super().__init__(reason)

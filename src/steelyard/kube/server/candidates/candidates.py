@@ -116,11 +116,11 @@ def _decoded(
     obj = cast(Object, {} if value is None else value)
     given = obj.get("metadata")
     meta = cast(Object, given) if given is not None else {}
-    claimed = obj.get("apiVersion"), obj.get("kind")
+    said = obj.get("apiVersion"), obj.get("kind")
     obj = ordered(obj, resource.api_version, resource.kind, meta)
-    if served.custom and claimed != (resource.api_version, resource.kind):
-        # Not known by the schema, so nothing is pruned: it is refused for what it claims to be.
-        obj["apiVersion"], obj["kind"] = claimed
+    if served.custom and said != (resource.api_version, resource.kind):
+        # Not known by the schema, so nothing is pruned: it is refused for what it says it is.
+        obj["apiVersion"], obj["kind"] = said
         return Candidate(obj), []
     removed = prune.prune(served.schema, obj)
     if served.custom:

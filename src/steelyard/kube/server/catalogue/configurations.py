@@ -118,7 +118,7 @@ def _hook(hook: Object) -> Hook:
             namespaces=selectors.from_object(objects.mapping(hook.get("namespaceSelector"))),
             objects=selectors.from_object(objects.mapping(hook.get("objectSelector"))),
         ),
-        endpoint=clientconfig.parse(objects.mapping(hook.get("clientConfig"))),
+        client_config=clientconfig.parse(objects.mapping(hook.get("clientConfig"))),
         timeout=float(hook.get("timeoutSeconds") or _DEFAULT_SECONDS),
         ignores_failure=hook.get("failurePolicy") == "Ignore",
         review_versions=tuple(map(str, objects.sequence(hook.get("admissionReviewVersions")))),

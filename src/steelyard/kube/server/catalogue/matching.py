@@ -66,7 +66,7 @@ class Hook:
 
     name: str
     criteria: Criteria
-    endpoint: ClientConfig
+    client_config: ClientConfig
     timeout: float
     ignores_failure: bool
     review_versions: tuple[str, ...]

@@ -70,7 +70,7 @@ def judged_by_policy(crd: Object, now: str) -> Object:
 
 
 def accept_names(crd: Object, others: Iterable[Object], now: str) -> Object:
-    """The status after claiming the definition's names among all others.
+    """The status after taking the definition's names among all others.
 
     When another definition of the group is deleted or changes its names, ask again.
     """

@@ -1,7 +1,7 @@
 """The hooks a kind may have. All are functions of their arguments; strategies are shared by every server.
 
 Order on create: status is dropped (unless `keeps_status`), `prepare_create`, metadata is filled in and judged,
-`validate_create`, `claim`, then `warnings`. On update the same with `prepare_update` and `validate_update`; `old` is
+`validate_create`, `allocate`, then `warnings`. On update the same with `prepare_update` and `validate_update`; `old` is
 never changed. A write to a subresource calls `prepare_part` and `validate_part` instead. `involve` comes last. What
 every object has (names, labels, owners) is judged elsewhere.
 """
@@ -108,7 +108,7 @@ class Strategy:
         del obj, old, subresource
         return []
 
-    def claim(self, obj: Object, taken: Taken) -> list[Cause]:
+    def allocate(self, obj: Object, taken: Taken) -> list[Cause]:
         """Picks what must be unique among all objects, such as addresses; in place. Complains of what is taken."""
         del obj, taken
         return []

@@ -97,13 +97,13 @@ class ServiceStrategy(Strategy):
                 found += network.address(address, f"{place}[{index}].ip")
         return found
 
-    def claim(self, obj: Object, taken: Taken) -> list[Cause]:
+    def allocate(self, obj: Object, taken: Taken) -> list[Cause]:
         target = spec(obj)
         if target.get("type") == "ExternalName":
             return []
-        found = _claim_address(obj, target, taken)
+        found = _allocate_address(obj, target, taken)
         if not found and target.get("type") in EXPOSED and target.get("allocateLoadBalancerNodePorts") is not False:
-            found += _claim_ports(obj, target, taken)
+            found += _allocate_ports(obj, target, taken)
         if not found and servicerules.needs_health_check(target) and not target.get("healthCheckNodePort"):
             target["healthCheckNodePort"] = _free_port(obj, {port.get("nodePort") for port in ports(target)}, taken)
         return found
@@ -172,7 +172,7 @@ def _start(obj: Object, span: int) -> int:
     return zlib.crc32(objects.qualified_name(obj).encode()) % span
 
 
-def _claim_address(obj: Object, target: Object, taken: Taken) -> list[Cause]:
+def _allocate_address(obj: Object, target: Object, taken: Taken) -> list[Cause]:
     asked = target.get("clusterIP")
     if asked == "None":
         return []
@@ -200,7 +200,7 @@ def _check_asked(asked: str, target: Object, taken: Taken) -> list[Cause]:
     return [fields.invalid("spec.clusterIPs", target.get("clusterIPs"), f"failed to allocate IP {asked}: {reason}")]
 
 
-def _claim_ports(obj: Object, target: Object, taken: Taken) -> list[Cause]:
+def _allocate_ports(obj: Object, target: Object, taken: Taken) -> list[Cause]:
     found: list[Cause] = []
     mine: set[object] = {port["nodePort"] for port in ports(target) if port.get("nodePort")}
     for index, port in enumerate(ports(target)):

@@ -81,7 +81,7 @@ class Application:
         backend: Backend,
         authenticator: Authenticator,
         authorizer: Authorizer,
-        endpoints: HealthPaths,
+        health: HealthPaths,
         metrics: RequestMetrics,
         offered: Operations,
         share: Share,
@@ -90,7 +90,7 @@ class Application:
         self._backend = backend
         self._authenticator = authenticator
         self._authorizer = authorizer
-        self._endpoints = endpoints
+        self._health = health
         self._metrics = metrics
         self._operations = offered
         self._share = share
@@ -228,7 +228,7 @@ class Application:
         method, path, accept = request.method, request.path, request.header(b"accept")
         authz.authorize_path(self._authorizer, user, method, path)
         request.decision = "allow"
-        answer = self._endpoints.answer(method, path, request.query_string, accept)
+        answer = self._health.answer(method, path, request.query_string, accept)
         if answer is not None:
             return answer
         if path in _INDEX:
@@ -240,7 +240,7 @@ class Application:
 
     def _index(self) -> Answer:
         """Every path that is no resource, whatever the method and the form that is asked for; it is read by people."""
-        paths = sorted({*self._endpoints.paths, *self._backend.paths()})
+        paths = sorted({*self._health.paths, *self._backend.paths()})
         return Answer(200, orjson.dumps({"paths": paths}, option=orjson.OPT_INDENT_2))
 
     async def _document(self, path: str, accept: str) -> Document | None:

@@ -38,8 +38,8 @@ class HealthPaths:
             [
                 "/metrics",
                 "/version",
-                *(f"/{endpoint}" for endpoint in _HEALTH),
-                *(f"/{endpoint}/{check}" for endpoint in _HEALTH for check in self._checks),
+                *(f"/{name}" for name in _HEALTH),
+                *(f"/{name}/{check}" for name in _HEALTH for check in self._checks),
             ]
         )
 
@@ -75,7 +75,7 @@ class HealthPaths:
         problem = check()
         return answers.text(200, "ok") if problem is None else answers.text(500, f"internal server error: {problem}\n")
 
-    def _all(self, endpoint: str, query: bytes) -> Answer:
+    def _all(self, path: str, query: bytes) -> Answer:
         """`?verbose` lists every check, `?exclude=<check>` leaves one out; both as upstream writes it.
 
         Anybody may ask, so reasons, with paths and addresses in them, are told at `/readyz/<check>` alone, which takes
@@ -99,7 +99,7 @@ class HealthPaths:
             lines.append(f"warn: some health checks cannot be excluded: no matches for {named}")
         if not failed and "verbose" not in options:
             return answers.text(200, "ok")
-        lines.append(f"{endpoint} check {'failed' if failed else 'passed'}\n")
+        lines.append(f"{path} check {'failed' if failed else 'passed'}\n")
         return answers.text(500 if failed else 200, "\n".join(lines))
 
 

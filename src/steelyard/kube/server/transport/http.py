@@ -62,11 +62,11 @@ async def listen(
     memory.tune()
     metrics = metrics or request_metrics.DEFAULT
     authenticator = authenticator or TokensAndCertificates()
-    endpoints = HealthPaths(version, checks or {}, metrics)
+    health = HealthPaths(version, checks or {}, metrics)
     commons = commons or Commons(Shares(limits or Limits()))
     share = commons.shares.share(is_platform=is_platform)
     app = Application(
-        api, authenticator, authorizer or defaults.policy(), endpoints, metrics, operations or {}, share, audit
+        api, authenticator, authorizer or defaults.policy(), health, metrics, operations or {}, share, audit
     )
     traffic = Traffic(commons.door, commons.intake)
     buffer = read_buffer()
@@ -77,16 +77,16 @@ async def listen(
         lambda: Connection(app, traffic, authenticator, buffer),
         context,
     )
-    return Listener(entrance, traffic, endpoints, context)
+    return Listener(entrance, traffic, health, context)
 
 
 class Listener:
     def __init__(
-        self, entrance: door.Entrance, traffic: Traffic, endpoints: HealthPaths, context: ssl.SSLContext | None
+        self, entrance: door.Entrance, traffic: Traffic, health: HealthPaths, context: ssl.SSLContext | None
     ) -> None:
         self._entrance = entrance
         self._traffic = traffic
-        self.endpoints = endpoints
+        self.health = health
         self._context = context
         self.host, self.port = entrance.address
 

@@ -127,12 +127,12 @@ async def insert(core: Core, served: Served, call: Call, candidate: Candidate, w
     state = await stored(core, served, obj)
     if admission is not None or served.conversion is not None or not call.is_light:
         _check_namespace(core, served, metadata)
-        _check_claims(finish, obj)
+        _check_allocations(finish, obj)
     record = await durable(core.put(key, state, expect=0, charged=True))
     return _reply(core, served, await shown(core, served, record), call, candidate, 201)
 
 
-def _check_claims(finish: candidates.Finish | None, obj: Object) -> None:
+def _check_allocations(finish: candidates.Finish | None, obj: Object) -> None:
     """What an object was given before webhooks were asked must still be free."""
     if finish is not None and finish(obj):
         raise Overtaken
@@ -276,7 +276,7 @@ async def replace(
     state = await stored(core, served, obj)
     if admission is not None or not call.is_light:
         core.check_newest(record)
-        _check_claims(finish, obj)
+        _check_allocations(finish, obj)
     written = await durable(deleting.replace(core, record, state))
     if deleting.is_over(state):
         # The client asked for this state, so it gets it, though it was never stored and has no revision of its own.
@@ -302,7 +302,7 @@ def _finish(core: Core, served: Served) -> candidates.Finish | None:
         return None
     match served.resource.plural:
         case "services":
-            return lambda obj: served.strategy.claim(obj, Services(core, objects.uid(obj)))
+            return lambda obj: served.strategy.allocate(obj, Services(core, objects.uid(obj)))
         case _:
             return None
 

@@ -84,13 +84,13 @@ class Caller:
         self._turn: AbstractAsyncContextManager[object] = contextlib.nullcontext()
         self._log_after = 0.0
 
-    async def post(self, endpoint: ClientConfig, document: Any, timeout: float) -> Any:
+    async def post(self, client_config: ClientConfig, document: Any, timeout: float) -> Any:
         """The answer, decoded, which is of the kind that was sent or names none. Raises CallFailed."""
-        url = f"{endpoint.url}?timeout={round(timeout)}s"
+        url = f"{client_config.url}?timeout={round(timeout)}s"
         self._open()
         try:
             async with asyncio.timeout(timeout), self._turn:
-                answer = await self._post(endpoint, url, orjson.dumps(document))
+                answer = await self._post(client_config, url, orjson.dumps(document))
                 if problem := gowords.kind_problem(document, answer):
                     raise CallFailed(problem)
                 return answer
@@ -106,17 +106,18 @@ class Caller:
             _log.warning("webhook not answered", cluster=self._space, url=url[:_LONGEST_LOGGED], cause=cause)
         return CallFailed(f'Post "{url}": {_UNANSWERED}')
 
-    async def _post(self, endpoint: ClientConfig, url: str, body: bytes) -> Any:
+    async def _post(self, client_config: ClientConfig, url: str, body: bytes) -> Any:
         import aiohttp
 
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         target, server_name = url, None
-        if endpoint.service is not None:
-            server_name = endpoint.service.host
-            headers["Host"] = f"{server_name}:{endpoint.service.port}"
-            target = url.replace(f"{server_name}:{endpoint.service.port}", self._address(endpoint.service, url), 1)
+        service = client_config.service
+        if service is not None:
+            server_name = service.host
+            headers["Host"] = f"{server_name}:{service.port}"
+            target = url.replace(f"{server_name}:{service.port}", self._address(service, url), 1)
         try:
-            context = _context(endpoint.authority)
+            context = _context(client_config.authority)
         except (ssl.SSLError, ValueError):
             raise CallFailed(
                 f'Post "{url}": unable to load root certificates: unable to parse bytes as PEM block'

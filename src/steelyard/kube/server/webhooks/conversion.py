@@ -28,7 +28,7 @@ _OPEN_METADATA: Final = ("labels", "annotations")
 
 @frozen
 class Conversion:
-    endpoint: ClientConfig
+    client_config: ClientConfig
     review_versions: tuple[str, ...]
 
 
@@ -65,7 +65,7 @@ async def convert(caller: Caller, conversion: Conversion, given: Sequence[Object
         "request": {"uid": str(uuid.uuid4()), "desiredAPIVersion": wanted, "objects": list(given)},
     }
     try:
-        answer = await caller.post(conversion.endpoint, review, _SECONDS)
+        answer = await caller.post(conversion.client_config, review, _SECONDS)
         converted = _converted(review, answer)
     except (CallFailed, _Refused) as error:
         raise errors.Unclassified(f"conversion webhook for {kind} failed: {error}") from None
