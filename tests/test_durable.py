@@ -53,3 +53,12 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
         durable.write(tmp_path / "key", b"new")
     assert (tmp_path / "key").read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["key"]
+
+
+def test_a_new_file_is_durable_and_its_owners_alone_and_never_takes_anothers_place(tmp_path: Path) -> None:
+    with durable.new(tmp_path / "archive") as file:
+        file.write(b"whole")
+    assert (tmp_path / "archive").read_bytes() == b"whole"
+    assert stat.S_IMODE((tmp_path / "archive").stat().st_mode) == 0o600
+    with pytest.raises(FileExistsError), durable.new(tmp_path / "archive"):
+        pass

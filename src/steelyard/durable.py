@@ -5,9 +5,11 @@ What the platform keeps beside its databases is written here: keys, certificates
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Generator
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 UNFINISHED: Final = ".new"
 """What the name of a file ends in while it is being written. One that a killed process left is written over."""
@@ -18,16 +20,25 @@ def write(path: Path, content: bytes) -> None:
     unfinished = path.with_name(path.name + UNFINISHED)
     unfinished.unlink(missing_ok=True)
     try:
-        descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        with new(unfinished) as file:
             file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
         unfinished.replace(path)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+@contextlib.contextmanager
+def new(path: Path) -> Generator[IO[bytes]]:
+    """A file that is written piece by piece where there is none yet. At the end of the context its content is durable;
+    that it is there, once its directory has been synced.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        yield file
+        file.flush()
+        os.fsync(descriptor)
 
 
 def remove(path: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime
 import secrets
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -136,12 +135,22 @@ def renew_authority(data_dir: DataDir, *, now: datetime.datetime) -> Renewed:
     hold = datadir.Hold(data_dir)
     try:
         kept = data_dir.aside(now)
-        shutil.copytree(data_dir.pki, kept / data_dir.pki.name)
-        if data_dir.kubeconfig.exists():
-            shutil.copy2(data_dir.kubeconfig, kept)
+        _keep(data_dir, kept)
         return Renewed(_renew_authority(data_dir, now), kept)
     finally:
         hold.release()
+
+
+def _keep(data_dir: DataDir, kept: Path) -> None:
+    """Copies what is about to be replaced; durable before the first of it is."""
+    pki_kept = kept / data_dir.pki.name
+    pki_kept.mkdir(mode=0o700)
+    for file in data_dir.pki.iterdir():
+        durable.write(pki_kept / file.name, file.read_bytes())
+    if data_dir.kubeconfig.exists():
+        durable.write(kept / data_dir.kubeconfig.name, data_dir.kubeconfig.read_bytes())
+    durable.sync_directory(kept)
+    durable.sync_directory(kept.parent)
 
 
 def _renew_authority(data_dir: DataDir, now: datetime.datetime) -> list[str]:

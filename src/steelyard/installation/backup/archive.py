@@ -25,6 +25,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, Final, cast
 
+from steelyard import durable
 from steelyard.frozen import frozen
 
 FORMAT: Final = 2
@@ -85,17 +86,16 @@ def write(target: Path, files: Mapping[str, Path], *, version: str, time: str, r
     entries = {name: _entry(path) for name, path in files.items()}
     manifest = Manifest(version, time, revision, entries)
     encoded = manifest.encoded()
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-            _add(tar, _MANIFEST, len(encoded), io.BytesIO(encoded))
-            digest = hashlib.sha256(encoded).hexdigest().encode() + b"\n"
-            _add(tar, _MANIFEST_DIGEST, len(digest), io.BytesIO(digest))
-            for name, path in files.items():
-                with path.open("rb") as content:
-                    _add(tar, name, entries[name].size, content)
-        file.flush()
-        os.fsync(file.fileno())
+    with (
+        durable.new(target) as file,
+        tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar,
+    ):
+        _add(tar, _MANIFEST, len(encoded), io.BytesIO(encoded))
+        digest = hashlib.sha256(encoded).hexdigest().encode() + b"\n"
+        _add(tar, _MANIFEST_DIGEST, len(digest), io.BytesIO(digest))
+        for name, path in files.items():
+            with path.open("rb") as content:
+                _add(tar, name, entries[name].size, content)
     return manifest
 
 
@@ -202,8 +202,7 @@ def _copy(content: IO[bytes], size: int, target: Path | None, source: Path) -> s
         out: IO[bytes] | None = None
         if target is not None:
             target.parent.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            out = stack.enter_context(os.fdopen(descriptor, "wb"))
+            out = stack.enter_context(durable.new(target))
         while size and (chunk := content.read(min(size, _CHUNK))):
             size -= len(chunk)
             if chunk == _NOTHING:
@@ -211,7 +210,4 @@ def _copy(content: IO[bytes], size: int, target: Path | None, source: Path) -> s
             digest.update(chunk)
             if out is not None:
                 out.write(chunk)
-        if out is not None:
-            out.flush()
-            os.fsync(out.fileno())
     return digest.hexdigest()
