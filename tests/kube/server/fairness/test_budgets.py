@@ -16,7 +16,7 @@ from steelyard.kube import errors
 from steelyard.kube.objects import Object
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.bodies import syntax, yamlbodies
-from steelyard.kube.server.candidates import candidates
+from steelyard.kube.server.candidates import completing
 from steelyard.kube.server.fairness import budgets
 from steelyard.kube.server.fairness.budgets import MAX_VALUES
 from steelyard.kube.store.store import Store
@@ -142,7 +142,7 @@ def test_a_long_integer_in_yaml_is_what_go_makes_of_it() -> None:
 
 async def test_large_objects_are_judged_beside_the_event_loop(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[str] = []
-    new, changed = candidates.new, candidates.changed
+    new, changed = completing.new, completing.changed
 
     def noted(stage: Any) -> Any:
         def run(*args: Any) -> Any:
@@ -151,8 +151,8 @@ async def test_large_objects_are_judged_beside_the_event_loop(site: Site, monkey
 
         return run
 
-    monkeypatch.setattr(candidates, "new", noted(new))
-    monkeypatch.setattr(candidates, "changed", noted(changed))
+    monkeypatch.setattr(completing, "new", noted(new))
+    monkeypatch.setattr(completing, "changed", noted(changed))
     assert (await site.request("POST", CONFIG_MAPS, config_map("small", {"a": "b"}))).code == 201
     large = config_map("large", {f"k{number}": "v" for number in range(20_000)})
     assert (await site.request("POST", CONFIG_MAPS, large)).code == 201

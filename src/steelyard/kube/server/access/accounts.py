@@ -16,7 +16,7 @@ from steelyard.kube.server.admission import passage
 from steelyard.kube.server.bodies import bodies
 from steelyard.kube.server.bodies import options as parameters
 from steelyard.kube.server.call import AUTHENTICATED, Call, Reply, User
-from steelyard.kube.server.candidates import candidates
+from steelyard.kube.server.candidates import candidates, completing
 from steelyard.kube.server.catalogue.registry import Served
 from steelyard.kube.server.core import Core
 from steelyard.kube.server.rights.accounttokens import Claims, InvalidToken, Signer
@@ -87,7 +87,7 @@ async def request_token(core: Core, signer: Signer, accounts: Served, call: Call
         spec: Object = candidate.obj["spec"]
         if spec["expirationSeconds"] is None:
             spec["expirationSeconds"] = _HOUR
-        candidates.prepare_new(served, candidate, wanted, core.timestamp(), "token")
+        completing.prepare_new(served, candidate, wanted, core.timestamp(), "token")
         admission = passage.of_write(core, accounts, call, wanted, "CREATE", shape=served)
         if admission is not None:
             await admission.mutate(candidate)

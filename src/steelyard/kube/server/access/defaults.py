@@ -17,7 +17,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.server.access import aggregation
 from steelyard.kube.server.bodies.options import WriteOptions
-from steelyard.kube.server.candidates import candidates
+from steelyard.kube.server.candidates import candidates, completing
 from steelyard.kube.server.catalogue import registry
 from steelyard.kube.server.rights import rules
 from steelyard.kube.server.rights.policy import GROUP, Policy
@@ -64,7 +64,7 @@ def complete() -> Sequence[tuple[Resource, Object]]:
     for resource, obj in _granted():
         served = registry.builtin()[resource.group, resource.version, resource.plural]
         rules_of_others = obj.pop("rules", []) if obj.get("aggregationRule") else None
-        built = candidates.new(served, candidates.decode(served, obj, _OPTIONS), _OPTIONS, _EPOCH)
+        built = completing.new(served, candidates.decode(served, obj, _OPTIONS), _OPTIONS, _EPOCH)
         if rules_of_others is not None:
             built = aggregation.with_rules(built, rules_of_others, _EPOCH)
         made.append((resource, built))

@@ -16,7 +16,7 @@ from steelyard.kube.server.access.access import Access
 from steelyard.kube.server.bodies import bodies
 from steelyard.kube.server.bodies import options as parameters
 from steelyard.kube.server.call import Call, Reply, User
-from steelyard.kube.server.candidates import candidates
+from steelyard.kube.server.candidates import candidates, completing
 from steelyard.kube.server.catalogue.registry import Served
 from steelyard.kube.server.rights import questions
 from steelyard.kube.server.rights.accounttokens import InvalidToken
@@ -32,7 +32,7 @@ def answer(served: Served, call: Call, access: Access, timestamp: str) -> Reply:
     candidate = candidates.decode(served, call.body, wanted, call.payload)
     with candidates.warned(candidate):
         _settle_namespace(served, call, candidate.obj)
-        candidates.prepare_new(served, candidate, wanted, timestamp)
+        completing.prepare_new(served, candidate, wanted, timestamp)
         return Reply(201, _answered(served, call, access, candidate.obj, timestamp), warnings=candidate.warnings)
 
 

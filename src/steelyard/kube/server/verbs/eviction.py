@@ -25,7 +25,7 @@ from steelyard.kube.server.bodies import bodies
 from steelyard.kube.server.bodies import options as parameters
 from steelyard.kube.server.bodies.options import DeleteOptions, WriteOptions
 from steelyard.kube.server.call import Call, Reply
-from steelyard.kube.server.candidates import candidates
+from steelyard.kube.server.candidates import candidates, completing
 from steelyard.kube.server.catalogue.registry import Served
 from steelyard.kube.server.core import Core, durable
 from steelyard.kube.server.verbs import deleting
@@ -57,7 +57,7 @@ async def evict(core: Core, pods: Served, call: Call) -> Reply:
             raise errors.BadRequest(_OTHER_NAMESPACE)
         admission = passage.of_write(core, pods, call, wanted, "CREATE", shape=served)
         if admission is not None:
-            candidates.prepare_new(served, candidate, wanted, core.timestamp(), "eviction")
+            completing.prepare_new(served, candidate, wanted, core.timestamp(), "eviction")
             await admission.mutate(candidate)
         options = _options(candidate.obj, call, wanted)
         if admission is not None:

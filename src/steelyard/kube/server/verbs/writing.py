@@ -24,7 +24,7 @@ from steelyard.kube.server.bodies import bodies, strictness
 from steelyard.kube.server.bodies import options as parameters
 from steelyard.kube.server.bodies.options import WriteOptions
 from steelyard.kube.server.call import Call, Reply
-from steelyard.kube.server.candidates import candidates
+from steelyard.kube.server.candidates import candidates, completing
 from steelyard.kube.server.candidates.candidates import Candidate
 from steelyard.kube.server.catalogue.registry import Served
 from steelyard.kube.server.core import Core, durable, shown, stored, view
@@ -87,9 +87,9 @@ async def insert(core: Core, served: Served, call: Call, candidate: Candidate, w
     admission = passage.of_write(core, served, call, wanted, "CREATE")
     if admission is not None:
         if call.is_light:
-            candidates.prepare_new(served, candidate, wanted, core.timestamp())
+            completing.prepare_new(served, candidate, wanted, core.timestamp())
         else:
-            await lane.SHARED.run(call.flow, candidates.prepare_new, served, candidate, wanted, core.timestamp())
+            await lane.SHARED.run(call.flow, completing.prepare_new, served, candidate, wanted, core.timestamp())
         await admission.mutate(candidate)
         metadata = candidate.obj["metadata"]
         _settle_namespace(served, metadata, call.namespace)
@@ -105,10 +105,10 @@ async def insert(core: Core, served: Served, call: Call, candidate: Candidate, w
     finish = _finish(core, served)
     stamp = str(metadata.get("resourceVersion") or "")
     if call.is_light:
-        obj = candidates.new(served, candidate, wanted, core.timestamp(), finish)
+        obj = completing.new(served, candidate, wanted, core.timestamp(), finish)
     else:
         obj = await lane.SHARED.run(call.flow, _new, served, candidate, wanted, core.timestamp())
-        candidates.finish(served, obj, finish)
+        completing.finish(served, obj, finish)
     if served.strategy.involves_caller:
         served.strategy.involve(obj, None, call, core)
     if admission is not None:
@@ -132,7 +132,7 @@ async def insert(core: Core, served: Served, call: Call, candidate: Candidate, w
     return _reply(core, served, await shown(core, served, record), call, candidate, 201)
 
 
-def _check_allocations(finish: candidates.Finish | None, obj: Object) -> None:
+def _check_allocations(finish: completing.Finish | None, obj: Object) -> None:
     """What an object was given before webhooks were asked must still be free."""
     if finish is not None and finish(obj):
         raise Overtaken
@@ -215,7 +215,7 @@ def _weigh_definition(served: Served, call: Call) -> None:
 
 
 def _new(served: Served, candidate: Candidate, wanted: WriteOptions, now: str) -> Object:
-    obj = candidates.new(served, candidate, wanted, now)
+    obj = completing.new(served, candidate, wanted, now)
     budgets.check_object(obj)
     return obj
 
@@ -223,7 +223,7 @@ def _new(served: Served, candidate: Candidate, wanted: WriteOptions, now: str) -
 def _changed(
     served: Served, old: Object, candidate: Candidate, wanted: WriteOptions, now: str, subresource: str
 ) -> Object:
-    obj = candidates.changed(served, old, candidate, wanted, now, subresource)
+    obj = completing.changed(served, old, candidate, wanted, now, subresource)
     if obj is not old:
         budgets.check_object(obj)
     return obj
@@ -246,19 +246,19 @@ async def replace(
     if admission is not None:
         prepared = (served, old, candidate, wanted, core.timestamp(), call.subresource)
         if call.is_light:
-            candidates.prepare_changed(*prepared)
+            completing.prepare_changed(*prepared)
         else:
-            await lane.SHARED.run(call.flow, candidates.prepare_changed, *prepared)
+            await lane.SHARED.run(call.flow, completing.prepare_changed, *prepared)
         await admission.mutate(candidate)
     core.guard(served, call, candidate.obj, old)
     finish = None if call.subresource else _finish(core, served)
     if call.is_light:
-        obj = candidates.changed(served, old, candidate, wanted, core.timestamp(), call.subresource, finish)
+        obj = completing.changed(served, old, candidate, wanted, core.timestamp(), call.subresource, finish)
     else:
         changed = (served, old, candidate, wanted, core.timestamp(), call.subresource)
         obj = await lane.SHARED.run(call.flow, _changed, *changed)
         if obj is not old:
-            candidates.finish(served, obj, finish)
+            completing.finish(served, obj, finish)
     if call.payload is not None and len(record.value) + len(call.payload.data) > budgets.MAX_BODY_BYTES:
         budgets.check_object(obj)
     if served.strategy.involves_caller:
@@ -296,7 +296,7 @@ def _is_as_stored(core: Core, served: Served, record: Record) -> bool:
     return served.custom is None or served.conversion is not None or core.store.head(record.key) is record
 
 
-def _finish(core: Core, served: Served) -> candidates.Finish | None:
+def _finish(core: Core, served: Served) -> completing.Finish | None:
     """What makes an object of this kind depend on others: addresses of services."""
     if served.custom:
         return None
@@ -351,7 +351,7 @@ def _merged(
         api_version=served.resource.api_version,
         now=now,
         subresource=subresource,
-        ignored=candidates.reset_fields(served, subresource),
+        ignored=completing.reset_fields(served, subresource),
     )
     return merged is live, candidates.merged(served, merged, configuration)
 
