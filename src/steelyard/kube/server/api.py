@@ -129,7 +129,8 @@ class Api:
             self.authorize(call)
         if call.plural in _MADE_WHEN_ASKED_FOR and not self._is_complete:
             await self._prepare(call)
-        served = self._find(call)
+        found = call.found
+        served: Served = self._find(call) if found is None or found[0] != self._core.registry.revision else found[1]
         if served.deprecation:
             return await self._deprecated(served, call)
         return await self._answer(served, call)
@@ -171,7 +172,7 @@ class Api:
 
     def check(self, call: Call) -> None:
         """Raises what is wrong with a request whatever its body says: nothing is served there, or not so."""
-        self._find(call)
+        call.found = (self._core.registry.revision, self._find(call))
 
     def _find(self, call: Call) -> Served:
         """What the call is about. A right in a namespace must not reach a resource that lives in none, so there is no

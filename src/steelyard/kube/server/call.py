@@ -88,6 +88,8 @@ class Call:
     """Whose it is where several wait their turn."""
     is_authorized: bool = field(default=False, init=False)
     """Set by `Api.authorize` alone: the user may do this."""
+    found: tuple[int, Any] | None = field(default=None, init=False)
+    """Set by `Api.check`: what it is about, and as of which state of the server's resources."""
 
 
 @dataclass(slots=True)

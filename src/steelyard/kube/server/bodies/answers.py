@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Headers = tuple[tuple[bytes, bytes], ...]
 Rest = AsyncGenerator[Sequence[Piece]]
 
-_COMPRESS_FROM: Final = 128 * 1024
+COMPRESS_FROM: Final = 128 * 1024
 """Smaller answers are not worth the time, as upstream found."""
 CONTENT_TYPES: Final[dict[Format, bytes]] = {
     "json": b"application/json",
@@ -190,7 +190,7 @@ async def compressed(answer: Answer, accept_encoding: str) -> Answer:
         return answer
     if answer.rest is not None:
         return await _compressed_in_slices(answer, answer.rest)
-    if len(answer.body) <= _COMPRESS_FROM:
+    if len(answer.body) <= COMPRESS_FROM:
         return answer
     body = await asyncio.to_thread(_gzip, answer.body)
     return answer._replace(body=body, headers=(*answer.headers, *_COMPRESSED))
@@ -199,7 +199,7 @@ async def compressed(answer: Answer, accept_encoding: str) -> Answer:
 async def _compressed_in_slices(answer: Answer, rest: Rest) -> Answer:
     """Whether it is large is known when enough of it is there."""
     parts: list[Piece] = []
-    while sum(map(len, parts)) <= _COMPRESS_FROM:
+    while sum(map(len, parts)) <= COMPRESS_FROM:
         pieces = await anext(rest, None)
         if pieces is None:
             return answer._replace(body=b"".join(parts), rest=None)
@@ -216,8 +216,8 @@ async def _gzipped(rest: Rest) -> Rest:
     try:
         async for pieces in rest:
             for piece in pieces:
-                for start in range(0, len(piece), _COMPRESS_FROM):
-                    some = memoryview(piece)[start : start + _COMPRESS_FROM]
+                for start in range(0, len(piece), COMPRESS_FROM):
+                    some = memoryview(piece)[start : start + COMPRESS_FROM]
                     yield (await asyncio.to_thread(compressor.compress, some),)
         yield (await asyncio.to_thread(compressor.flush),)
     finally:

@@ -11,7 +11,7 @@ from typing import Final, Literal, cast
 
 from steelyard.frozen import frozen
 from steelyard.kube import errors, remembering
-from steelyard.kube.server.call import MetaVersion, Representation
+from steelyard.kube.server.call import MetaVersion, Representation, Verb
 
 Format = Literal["json", "yaml", "protobuf"]
 
@@ -32,6 +32,7 @@ _REPRESENTATIONS: Final[dict[str, Representation]] = {
     "PartialObjectMetadata": "metadata",
     "PartialObjectMetadataList": "metadata",
 }
+_LISTS: Final = frozenset(("list", "watch"))
 _META_VERSIONS: Final = ("v1", "v1beta1")
 
 
@@ -62,6 +63,14 @@ def accepted(header: str, *, custom: bool = False, watch: bool = False, whole: b
     if watch and found.format != "json":
         raise errors.NotAcceptable(f"only the following media types are accepted: {_STREAMS}")
     return found
+
+
+@remembering.briefly(512, 1024)
+def of_resource(header: str, *, custom: bool, verb: Verb) -> Accepted:
+    """The same for a request about a resource, with what upstream's router asks before. Raises NotAcceptable."""
+    if not custom:
+        check_route(header, lists=verb in _LISTS)
+    return accepted(header, custom=custom, watch=verb == "watch")
 
 
 def _wish(clause: tuple[str, dict[str, str]]) -> Accepted | None:

@@ -6,10 +6,12 @@ API server's share of a store, so that many servers can share one file and one w
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from steelyard.kube.resources import Resource
 
+_GROUPS: Final = {"": "core", "events.k8s.io": "core"}
+"""The events of both groups are the same objects."""
 _UPSTREAM = {
     "endpoints": "services/endpoints",
     "ingresses": "ingress",
@@ -36,15 +38,14 @@ class Location(NamedTuple):
 
 
 def collection(space: str, group: str, plural: str, namespace: str = "") -> str:
-    if group == "events.k8s.io":
-        # The same objects as the events of the core group.
-        group = ""
-    prefix = f"{space}/{group or 'core'}/{plural}/"
+    prefix = f"{space}/{_GROUPS.get(group, group)}/{plural}/"
     return f"{prefix}{namespace}/" if namespace else prefix
 
 
 def key(space: str, resource: Resource, namespace: str, name: str) -> str:
-    return collection(space, resource.group, resource.plural, namespace if resource.namespaced else "") + name
+    group = resource.group
+    prefix = f"{space}/{_GROUPS.get(group, group)}/{resource.plural}/"
+    return f"{prefix}{namespace}/{name}" if resource.namespaced and namespace else prefix + name
 
 
 def upstream(resource: Resource, namespace: str, name: str, *, custom: bool) -> str:

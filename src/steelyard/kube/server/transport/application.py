@@ -25,7 +25,6 @@ from steelyard.kube.server.access import impersonation
 from steelyard.kube.server.bodies import answers, bodies, documents, negotiation
 from steelyard.kube.server.bodies.answers import Answer
 from steelyard.kube.server.bodies.documents import Document
-from steelyard.kube.server.bodies.negotiation import Accepted
 from steelyard.kube.server.call import Call, Payload, Reply, User
 from steelyard.kube.server.fairness import budgets
 from steelyard.kube.server.fairness.shares import Flow, Seats, Share
@@ -50,7 +49,6 @@ _BYTES_AT_ONCE: Final = 64 * 1024
 _OPENAPI: Final = "/openapi/"
 _INDEX: Final = ("/", "/index.html")
 _STREAM_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-cache, private"))
-_LISTS: Final = frozenset(("list", "watch"))
 _READERS: Final = ("curl", "Wget", "Mozilla/5.0")
 _TRUE: Final = frozenset(("1", "t", "T", "true", "True", "TRUE"))
 
@@ -109,7 +107,7 @@ class Application:
             user = self._authenticate(request)
             request.acting = user
             exchange.flow = flow = self._share.flow(request.authenticated or user)
-            options = routing.query(request.query_string)
+            options = routing.query(request.query_string) if request.query_string else {}
             route = routing.route(request.method, request.path, options)
             request.route = route
             operation = self._operations.get(request.path) if route is None else None
@@ -142,7 +140,8 @@ class Application:
                 request.decision = "allow"
                 self._backend.check(call)
                 labels = (route.verb.upper(), *_resource(call))
-                accepted = _accepted(request.header(b"accept"), call)
+                is_custom = route.group not in tables.groups()
+                accepted = negotiation.of_resource(request.header(b"accept"), custom=is_custom, verb=route.verb)
                 call.representation, call.meta_version = accepted.representation, accepted.meta_version
                 if route.verb == "watch":
                     await self._watch(request, call, flow, labels)
@@ -261,7 +260,7 @@ class Request:
 
     __slots__ = (
         "_headers", "acting", "authenticated", "call", "decision", "exchange", "headers", "method", "path",
-        "query_string", "received", "route", "warnings",
+        "query_string", "received", "route", "user_agent", "warnings",
     )  # fmt: skip
 
     def __init__(self, exchange: Exchange) -> None:
@@ -283,6 +282,7 @@ class Request:
         self._headers = dict(exchange.headers)
         if len(self._headers) < len(exchange.headers):
             self._headers = _joined(exchange.headers)
+        self.user_agent = self.header(b"user-agent")
 
     @property
     def uri(self) -> str:
@@ -290,14 +290,17 @@ class Request:
 
     @property
     def impersonates(self) -> bool:
-        return any(name.startswith(impersonation.PREFIX) for name in self._headers)
+        for name in self._headers:  # noqa: SIM110 (every request is asked this; a generator takes longer)
+            if name.startswith(impersonation.PREFIX):
+                return True
+        return False
 
     def is_pretty(self, options: dict[str, str]) -> bool:
         """Said, or meant: who calls with curl reads the answer."""
         said = options.get("pretty", "") if options else ""
         if said:
             return said in _TRUE
-        return self.header(b"user-agent").startswith(_READERS)
+        return self.user_agent.startswith(_READERS)
 
     def header(self, name: bytes) -> str:
         return self._headers.get(name, b"")[: budgets.MAX_FIELD_BYTES].decode("latin-1")
@@ -323,7 +326,7 @@ class Request:
             self.authenticated,
             self.acting if self.acting is not self.authenticated else None,
             self.exchange.connection.source,
-            self.header(b"user-agent"),
+            self.user_agent,
             self.route,
             self.decision,
             code,
@@ -336,7 +339,8 @@ class Request:
     async def answer(self, answer: Answer) -> None:
         if self.warnings:
             answer = answers.with_warnings(answer, self.warnings)
-        answer = await answers.compressed(answer, self.header(b"accept-encoding"))
+        if answer.rest is not None or len(answer.body) > answers.COMPRESS_FROM:
+            answer = await answers.compressed(answer, self.header(b"accept-encoding"))
         if answer.rest is None:
             await self.exchange.respond(answer.code, answer.head(), answer.body)
         else:
@@ -357,7 +361,7 @@ async def _read_body(request: Request, call: Call, options: dict[str, str]) -> N
         call.payload = Payload(request.header(b"content-type"), body)
     if call.verb in _MANAGED_VERBS and "fieldManager" not in options:
         # Who names no field manager is known by the name of its program.
-        options["userAgent"] = request.header(b"user-agent")
+        options["userAgent"] = request.user_agent
 
 
 async def _stream(request: Request, stream: WatchStream) -> None:
@@ -398,11 +402,3 @@ async def _send_lines(exchange: Exchange, items: Sequence[WatchItem]) -> None:
 
 def _resource(call: Call) -> tuple[str, str, str]:
     return call.group, call.version, f"{call.plural}/{call.subresource}" if call.subresource else call.plural
-
-
-def _accepted(header: str, call: Call) -> Accepted:
-    """Raises NotAcceptable."""
-    is_builtin = call.group in tables.groups()
-    if is_builtin:
-        negotiation.check_route(header, lists=call.verb in _LISTS)
-    return negotiation.accepted(header, custom=not is_builtin, watch=call.verb == "watch")

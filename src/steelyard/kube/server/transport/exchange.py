@@ -38,7 +38,7 @@ class Disconnected(Exception):
 
 class Exchange:
     __slots__ = (
-        "_arrival", "_body", "_chunked", "_connection", "_is_given_up", "_overflowed", "_parts", "_pieces",
+        "_arrival", "_body", "_chunked", "_is_given_up", "_overflowed", "_parts", "_pieces", "connection",
         "expects_continue", "flow", "headers", "held", "is_answered", "is_complete", "is_gone", "keep_alive",
         "knows_chunks", "method", "path", "query",
     )  # fmt: skip
@@ -46,7 +46,7 @@ class Exchange:
     def __init__(
         self, connection: Connection, method: str, path: str, query: bytes, headers: list[Header], *, keep_alive: bool
     ) -> None:
-        self._connection = connection
+        self.connection = connection
         self.method = method
         self.path = path
         """Without percent signs."""
@@ -73,15 +73,11 @@ class Exchange:
         self._arrival: asyncio.Future[None] | None = None
         self._chunked = False
 
-    @property
-    def connection(self) -> Connection:
-        return self._connection
-
     async def body(self) -> bytes:
         """All of it. Raises TooLarge as soon as that is known, Overloaded if too much is held, and Disconnected."""
         if not self.is_complete and not self._is_dropped and not self.is_gone:
             if self.expects_continue:
-                self._connection.write(_CONTINUE)
+                self.connection.write(_CONTINUE)
             self._arrival = asyncio.get_running_loop().create_future()
             await self._arrival
         if self.is_gone:
@@ -103,14 +99,18 @@ class Exchange:
         head = self._head(code, headers)
         if self.method == "HEAD":
             body = b""
-        if await self._is_writable():
-            if len(body) <= _WORTH_JOINING:
-                self._connection.write(head + body)
-            else:
-                self._connection.keep(len(body))
-                self._connection.write(head)
-                await self._write(body)
-            self._finish()
+        connection = self.connection
+        if connection.is_congested:
+            await self._is_writable()
+        if self.is_gone:
+            return
+        if len(body) <= _WORTH_JOINING:
+            connection.write(head + body)
+        else:
+            connection.keep(len(body))
+            connection.write(head)
+            await self._write(body)
+        self._finish()
 
     async def begin(self, code: int, headers: Sequence[Header]) -> None:
         """The head of an answer whose body follows with `send`; in chunks, unless a header says how long it is."""
@@ -118,7 +118,7 @@ class Exchange:
         if self._chunked:
             headers = (*headers, (b"transfer-encoding", b"chunked"))
         if await self._is_writable():
-            self._connection.write(self._head(code, headers))
+            self.connection.write(self._head(code, headers))
 
     async def stream(
         self, code: int, headers: Sequence[Header], slices: AsyncGenerator[Sequence[Piece]], held: int
@@ -128,7 +128,7 @@ class Exchange:
         `held` is what it takes in memory meanwhile. What fails cuts the connection, which alone tells the client that
         the answer is not whole.
         """
-        self._connection.keep(held)
+        self.connection.keep(held)
         try:
             await self.begin(code, headers)
             while self.method != "HEAD" and await self._is_writable():
@@ -138,7 +138,7 @@ class Exchange:
                 await self.send_pieces(pieces, sum(map(len, pieces)))
             await self.end()
         except Exception:
-            self._connection.abort()
+            self.connection.abort()
             raise
         finally:
             await slices.aclose()
@@ -153,14 +153,14 @@ class Exchange:
             return
         if size <= _WORTH_JOINING:
             data = b"".join(pieces)
-            self._connection.write(b"%x\r\n%b\r\n" % (size, data) if self._chunked else data)
+            self.connection.write(b"%x\r\n%b\r\n" % (size, data) if self._chunked else data)
             return
         if self._chunked:
-            self._connection.write(b"%x\r\n" % size)
+            self.connection.write(b"%x\r\n" % size)
         for piece in pieces:
             await self._write(piece)
         if self._chunked and not self.is_gone:
-            self._connection.write(b"\r\n")
+            self.connection.write(b"\r\n")
 
     async def _write(self, data: Piece) -> None:
         """In slices, so that no more than one waits in memory for a client that does not read, and with others."""
@@ -169,12 +169,12 @@ class Exchange:
             if not await self._is_writable():
                 return
             await turns.take(_WORTH_JOINING, self.flow)
-            self._connection.write(whole[start : start + _WORTH_JOINING])
+            self.connection.write(whole[start : start + _WORTH_JOINING])
 
     async def end(self) -> None:
         if await self._is_writable():
             if self._chunked and self.method != "HEAD":
-                self._connection.write(b"0\r\n\r\n")
+                self.connection.write(b"0\r\n\r\n")
             self._finish()
 
     def received(self, data: bytes) -> None:
@@ -201,7 +201,7 @@ class Exchange:
         elif size > intake.FREE_BYTES and size - self.held >= intake.FREE_BYTES:
             more = size - self.held
             self.held = size
-            self._connection.intake.hold(self, more)
+            self.connection.intake.hold(self, more)
 
     def give_up(self) -> None:
         """Too much is held, and this has been on its way for too long."""
@@ -217,11 +217,12 @@ class Exchange:
     def _release(self) -> None:
         held, self.held = self.held, 0
         if held:
-            self._connection.intake.release(self, held)
+            self.connection.intake.release(self, held)
 
     def complete(self) -> None:
         self.is_complete = True
-        self._wake()
+        if self._arrival is not None:
+            self._wake()
 
     def disconnect(self) -> None:
         self.is_gone = True
@@ -234,8 +235,8 @@ class Exchange:
             self._arrival.set_result(None)
 
     async def _is_writable(self) -> bool:
-        if self._connection.is_congested and not self.is_gone:
-            await self._connection.drained()
+        if self.connection.is_congested and not self.is_gone:
+            await self.connection.drained()
         return not self.is_gone
 
     def _head(self, code: int, headers: Sequence[Header]) -> bytes:
@@ -249,5 +250,6 @@ class Exchange:
         self.is_answered = True
         # The connection knows its last request for as long as it lasts.
         self._body, self._parts = b"", None
-        self._release()
-        self._connection.finished(self)
+        if self.held:
+            self._release()
+        self.connection.finished(self)

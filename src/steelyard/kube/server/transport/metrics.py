@@ -46,7 +46,8 @@ class RequestMetrics(Collector):
         self._totals[key] = self._totals.get(key, 0) + 1
 
     def record(self, labels: Labels, code: int, seconds: float) -> None:
-        self.count(labels, code)
+        key = (labels, code)
+        self._totals[key] = self._totals.get(key, 0) + 1
         durations = self._durations.get(labels)
         if durations is None:
             durations = self._durations[labels] = _Durations()

@@ -20,6 +20,7 @@ import contextlib
 import logging
 import ssl
 import time
+import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
@@ -336,7 +337,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _answer(self, exchange: Exchange) -> None:
         task = cast("asyncio.Task[None]", asyncio.current_task())
         try:
-            await _Metered(self._serve(exchange), exchange)
+            await _metered(self._serve(exchange), exchange)
         except Exception:
             # The application answers its own errors; what gets here ends one connection, not the server.
             logger.exception("request failed", extra={"method": exchange.method, "path": exchange.path})
@@ -357,34 +358,27 @@ class Connection(asyncio.BufferedProtocol):
             self._start_next()
 
 
-class _Metered:
+@types.coroutine
+def _metered(coroutine: Coroutine[Any, Any, None], exchange: Exchange) -> Generator[Any, Any, None]:
     """Awaits a coroutine and charges each of its steps to the flow of its exchange."""
-
-    __slots__ = ("_coroutine", "_exchange")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, None], exchange: Exchange) -> None:
-        self._coroutine = coroutine
-        self._exchange = exchange
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        coroutine, exchange, clock = self._coroutine, self._exchange, time.perf_counter
-        step: Callable[[Any], Any] = coroutine.send
-        given: Any = None
-        while True:
-            started = clock()
-            try:
-                yielded = step(given)
-            except StopIteration:
-                return
-            finally:
-                ended = clock()
-                if exchange.flow is not None:
-                    exchange.flow.charge(ended - started, ended)
-            step, given = coroutine.send, None
-            try:
-                given = yield yielded
-            except BaseException as error:
-                step, given = coroutine.throw, error
+    clock = time.perf_counter
+    step: Callable[[Any], Any] = coroutine.send
+    given: Any = None
+    while True:
+        started = clock()
+        try:
+            yielded = step(given)
+        except StopIteration:
+            return
+        finally:
+            ended = clock()
+            if exchange.flow is not None:
+                exchange.flow.charge(ended - started, ended)
+        step, given = coroutine.send, None
+        try:
+            given = yield yielded
+        except BaseException as error:
+            step, given = coroutine.throw, error
 
 
 def _split(url: bytes) -> tuple[str, bytes]:

@@ -35,7 +35,9 @@ async def get(core: Core, served: Served, call: Call) -> Reply:
     record = store.get(core.key(served.resource, call.namespace, call.name))
     if record is None:
         raise errors.not_found(served.group_resource, call.name)
-    return of_record(core, served, await shown(core, served, record), call)
+    if served.custom is not None or served.conversion is not None:
+        record = await shown(core, served, record)
+    return of_record(core, served, record, call)
 
 
 def of_record(core: Core, served: Served, record: Record, call: Call, code: int = 200) -> Reply:
