@@ -2,13 +2,14 @@
 
 A frozen dataclass writes, compiles and runs the source of six methods when its module is imported, and sets its fields
 the long way round whenever one is made. With the hundred and more there are, that was a tenth of the platform's start.
-Here only the constructor is compiled. That nobody assigns to a field is checked with the types, not at run time.
+Here only the constructor is compiled, and not before the first one is made: most classes of a start have none yet. That
+nobody assigns to a field is checked with the types, not at run time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
     """Equal to others of its class with equal fields, and hashed by them."""
-    made: Any = dataclass(slots=True, repr=False, eq=False)(cls)
+    made: Any = dataclass(slots=True, init=False, repr=False, eq=False)(cls)
     compared = [each for each in fields(made) if each.compare]
     values = _values(compared)
     hashed = _values(each for each in compared if each.hash is not False)
@@ -29,10 +30,33 @@ def frozen(cls: type[T]) -> type[T]:
     def hash_of(self: Any) -> int:
         return hash(hashed(self))
 
+    def make_first(self: Any, *given: Any, **named: Any) -> None:
+        made.__init__ = _constructor(made)
+        made.__init__(self, *given, **named)
+
+    made.__init__ = make_first
     made.__eq__ = is_equal
     made.__hash__ = hash_of
     made.__repr__ = _shown
     return made
+
+
+def _constructor(cls: Any) -> Callable[..., None]:
+    """The constructor that a dataclass with these fields has."""
+    described: dict[str, Any] = {
+        "__module__": cls.__module__,
+        "__qualname__": cls.__qualname__,
+        "__annotations__": {each.name: each.type for each in fields(cls)},
+    }
+    for each in fields(cls):
+        if each.default is not MISSING:
+            described[each.name] = field(default=each.default, init=each.init, kw_only=each.kw_only)
+        else:
+            described[each.name] = field(default_factory=each.default_factory, init=each.init, kw_only=each.kw_only)
+    if hasattr(cls, "__post_init__"):
+        described["__post_init__"] = cls.__post_init__
+    twin: Any = dataclass(repr=False, eq=False)(type(cls.__name__, (), described))
+    return twin.__init__
 
 
 def _values(of: Iterable[Field[Any]]) -> Callable[[Any], Any]:
