@@ -1,6 +1,11 @@
 """`python -m steelyard` is the `steelyard` command."""
 
+import os
+
 from steelyard import interrupts
+
+# Pydantic would look through everything that is installed for plugins, and there are none of ours.
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
 def main() -> None:
