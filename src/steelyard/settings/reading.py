@@ -19,6 +19,8 @@ from steelyard.api.infrastructures import OFFERED
 from steelyard.settings.model import OFFERED_INFRASTRUCTURES, Platform, SettingsModel
 from steelyard.settings.problems import Problem, SettingsError, unknown_key, wrong_value
 
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
 VARIABLE = "STEELYARD_PLATFORM"
 FILE_NAME = "platform.yaml"
 
@@ -58,7 +60,7 @@ def load(path: Path, *, infrastructures: Sequence[str] = OFFERED) -> Platform:
 def parse(text: str, file: str = FILE_NAME, *, infrastructures: Sequence[str] = OFFERED) -> Platform:
     """The settings in a text; `file` is what the text is called in messages."""
     try:
-        root = cast("yaml.Node | None", yaml.compose(text, Loader=yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType]
+        root = cast("yaml.Node | None", yaml.compose(text, Loader=_LOADER))  # pyright: ignore[reportUnknownMemberType]
         document = _Document(file)
         content = document.read(root)
     except yaml.MarkedYAMLError as error:

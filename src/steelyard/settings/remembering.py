@@ -26,6 +26,7 @@ from steelyard.settings import reading
 from steelyard.settings.model import Platform
 from steelyard.settings.problems import Problem, SettingsError
 
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _FORMAT: Final = 1
 _NOTE: Final = "# What Steelyard was started with last: the next start is compared with it. Copy it, do not edit it.\n"
 _HEAD: Final = "# steelyard: "
@@ -114,4 +115,5 @@ def choose(
 def _text(chosen: Chosen) -> str:
     head = json.dumps({"format": _FORMAT, "path": str(chosen.path) if chosen.path else ""}, separators=(",", ":"))
     settings = chosen.platform.model_dump(mode="json", by_alias=True)
-    return f"{_NOTE}{_HEAD}{head}\n{yaml.safe_dump(settings, sort_keys=False, allow_unicode=True, width=1000)}"
+    text = yaml.dump(settings, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=1000)
+    return f"{_NOTE}{_HEAD}{head}\n{text}"
