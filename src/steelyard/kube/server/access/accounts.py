@@ -19,7 +19,7 @@ from steelyard.kube.server.call import AUTHENTICATED, Call, Reply, User
 from steelyard.kube.server.candidates import candidates, completing
 from steelyard.kube.server.catalogue.registry import Served
 from steelyard.kube.server.core import Core
-from steelyard.kube.server.rights.accounttokens import Claims, InvalidToken, Signer
+from steelyard.kube.server.rights.accounttokens import Contents, InvalidToken, Signer
 from steelyard.kube.server.rights.policy import service_account
 from steelyard.kube.server.space.background import Work
 from steelyard.kube.store.record import Change, Record
@@ -188,31 +188,31 @@ def _invalid(name: str, cause: errors.Cause) -> errors.Invalid:
 
 def user_of(core: Core, signer: Signer, token: str) -> tuple[User, tuple[str, ...]]:
     """Who a token stands for, and the audiences it was made for. Raises InvalidToken."""
-    claims = signer.verify(token, core.now())
-    account = core.store.get(core.key(SERVICE_ACCOUNTS, claims.namespace, claims.account))
+    contents = signer.verify(token, core.now())
+    account = core.store.get(core.key(SERVICE_ACCOUNTS, contents.namespace, contents.account))
     if account is None:
-        raise InvalidToken(f"serviceaccounts {fields.quote(claims.account)} not found")
+        raise InvalidToken(f"serviceaccounts {fields.quote(contents.account)} not found")
     uid = objects.uid(account.object)
-    if uid != claims.account_uid:
-        raise InvalidToken(f"service account UID ({uid}) does not match claim ({claims.account_uid})")
+    if uid != contents.account_uid:
+        raise InvalidToken(f"service account UID ({uid}) does not match claim ({contents.account_uid})")
     if objects.is_being_deleted(account.object):
-        raise InvalidToken(f"service account {claims.namespace}/{claims.account} has been deleted")
-    _check_bound(core, claims)
+        raise InvalidToken(f"service account {contents.namespace}/{contents.account} has been deleted")
+    _check_bound(core, contents)
     extra: dict[str, tuple[str, ...]] = {}
-    if claims.id:
-        extra[f"{_EXTRA}credential-id"] = (f"JTI={claims.id}",)
-    for kind, name, bound_uid in claims.bound:
+    if contents.id:
+        extra[f"{_EXTRA}credential-id"] = (f"JTI={contents.id}",)
+    for kind, name, bound_uid in contents.bound:
         if kind != "secret":
             extra[f"{_EXTRA}{kind}-name"] = (name,)
             if bound_uid:
                 extra[f"{_EXTRA}{kind}-uid"] = (bound_uid,)
-    groups = (*account_groups(claims.namespace), AUTHENTICATED)
-    return User(service_account(claims.namespace, claims.account), groups, uid, extra), claims.audiences
+    groups = (*account_groups(contents.namespace), AUTHENTICATED)
+    return User(service_account(contents.namespace, contents.account), groups, uid, extra), contents.audiences
 
 
-def _check_bound(core: Core, claims: Claims) -> None:
-    for kind, name, uid in claims.bound[:1]:
-        record = core.store.get(core.key(_RESOURCES[kind], claims.namespace, name))
+def _check_bound(core: Core, contents: Contents) -> None:
+    for kind, name, uid in contents.bound[:1]:
+        record = core.store.get(core.key(_RESOURCES[kind], contents.namespace, name))
         if record is None or objects.is_being_deleted(record.object):
             raise InvalidToken("service account token has been invalidated")
         if objects.uid(record.object) != uid:

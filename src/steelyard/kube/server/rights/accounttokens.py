@@ -37,7 +37,7 @@ class InvalidToken(Exception):
 
 
 @frozen
-class Claims:
+class Contents:
     audiences: tuple[str, ...]
     issued: int
     not_before: int
@@ -59,7 +59,7 @@ class Signer:
         self.issuer = issuer
         self._key = key
         self._loaded: SigningKey | None = None
-        self._verified: dict[bytes, Claims] = {}
+        self._verified: dict[bytes, Contents] = {}
 
     def sign(
         self,
@@ -78,7 +78,7 @@ class Signer:
         for kind, obj in bound:
             reference = {"name": objects.name(obj), "uid": objects.uid(obj)}
             kubernetes[kind] = {field: value for field, value in reference.items() if value}
-        claims: Object = {
+        contents: Object = {
             "aud": list(audiences),
             "exp": issued + seconds,
             "iat": issued,
@@ -89,7 +89,7 @@ class Signer:
             "sub": f"system:serviceaccount:{objects.namespace(account)}:{objects.name(account)}",
         }
         head = _encode(orjson.dumps({"alg": key.algorithm, "kid": key.id}))
-        signed = f"{head}.{_encode(orjson.dumps(claims))}"
+        signed = f"{head}.{_encode(orjson.dumps(contents))}"
         return f"{signed}.{_encode(key.sign(signed.encode()))}"
 
     def looks_like_ours(self, token: str) -> bool:
@@ -99,34 +99,34 @@ class Signer:
         except InvalidToken:
             return False
 
-    def verify(self, token: str, now: datetime) -> Claims:
-        """The claims of a token that is well signed and valid at this time. Raises InvalidToken."""
+    def verify(self, token: str, now: datetime) -> Contents:
+        """The contents of a token that is well signed and valid at this time. Raises InvalidToken."""
         digest = hashlib.sha256(token.encode()).digest()
-        claims = self._verified.get(digest)
-        if claims is None:
-            claims = self._verify_signature(token)
+        contents = self._verified.get(digest)
+        if contents is None:
+            contents = self._verify_signature(token)
             if len(self._verified) >= _REMEMBERED:
                 self._verified.clear()
-            self._verified[digest] = claims
+            self._verified[digest] = contents
         seconds = now.timestamp()
-        if seconds > claims.expires + _LEEWAY:
+        if seconds > contents.expires + _LEEWAY:
             raise InvalidToken("service account token has expired")
-        if seconds < claims.not_before - _LEEWAY:
+        if seconds < contents.not_before - _LEEWAY:
             raise InvalidToken("service account token is not valid yet")
-        if seconds < claims.issued - _LEEWAY:
+        if seconds < contents.issued - _LEEWAY:
             raise InvalidToken("service account token is issued in the future")
-        return claims
+        return contents
 
-    def _verify_signature(self, token: str) -> Claims:
+    def _verify_signature(self, token: str) -> Contents:
         signed, _, signature_text = token.rpartition(".")
         head, _, body = signed.partition(".")
         key = self._signing_key()
         is_of_the_kind = _decode_json(head).get("alg") == key.algorithm
         if not is_of_the_kind or not key.has_signed(signed.encode(), _decode(signature_text)):
             raise InvalidToken(_BADLY_SIGNED)
-        return self._claims(_decode_json(body))
+        return self._contents(_decode_json(body))
 
-    def _claims(self, body: Object) -> Claims:
+    def _contents(self, body: Object) -> Contents:
         kubernetes = objects.mapping(body.get("kubernetes.io"))
         account = objects.mapping(kubernetes.get("serviceaccount"))
         namespace, name = str(kubernetes.get("namespace") or ""), str(account.get("name") or "")
@@ -137,7 +137,7 @@ class Signer:
             for kind, reference in ((kind, objects.mapping(kubernetes.get(kind))) for kind in ("pod", "secret", "node"))
             if reference
         )
-        return Claims(
+        return Contents(
             tuple(map(str, objects.sequence(body.get("aud")))),
             int(body["iat"]),
             int(body["nbf"]),
