@@ -147,7 +147,7 @@ def other_version(api_version: str, resource: Resource) -> errors.BadRequest:
 
 
 def check_custom(resource: Resource, value: Any, quoted: Callable[[], str]) -> None:
-    """The same for a custom resource, whose apiVersion and kind are judged by `drafts`. `quoted` gives its text."""
+    """The same for a custom resource, whose apiVersion and kind are judged by `candidates`. `quoted` gives its text."""
     _, version, kind = interpret(value)
     if not kind:
         raise KindMissing(f"Object 'Kind' is missing in '{quoted()}'")
