@@ -23,7 +23,7 @@ from typing import Final
 import uvloop
 
 import steelyard
-from steelyard import collecting, settings
+from steelyard import collecting, settings, standing
 from steelyard.api import authors, policies
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.compose import offering as offerings
@@ -272,10 +272,10 @@ async def _prepare(manager: Manager, ground: Ground, options: Options) -> dict[s
 
 
 async def _define_kinds(client: Client, options: Options) -> None:
-    """Applies the CRDs of all our kinds; unchanged ones cost nothing."""
+    """Applies the CRDs of all our kinds; unchanged ones are left alone."""
     definitions: list[Object] = [*options.offering.definitions(options.platform.domain), *clusterapi.crds()]
     await asyncio.gather(
-        *(client.apply(CUSTOM_RESOURCE_DEFINITIONS, crd, field_manager=FIELD_MANAGER) for crd in definitions)
+        *(standing.ensure(client, CUSTOM_RESOURCE_DEFINITIONS, crd, field_manager=FIELD_MANAGER) for crd in definitions)
     )
 
 
@@ -295,8 +295,8 @@ async def guard_claims(api: Api, client: Client, platform: Platform, offering: O
     if staged:
         made.append(policies.environments(platform.domain, staged, platform.environment_names(), previews))
     for policy in made:
-        await client.apply(policies.POLICIES, policy, field_manager=FIELD_MANAGER)
-        await client.apply(policies.BINDINGS, policies.binding(policy), field_manager=FIELD_MANAGER)
+        await standing.ensure(client, policies.POLICIES, policy, field_manager=FIELD_MANAGER)
+        await standing.ensure(client, policies.BINDINGS, policies.binding(policy), field_manager=FIELD_MANAGER)
 
 
 def _finish_restore(options: Options) -> None:
