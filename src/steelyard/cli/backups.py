@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from steelyard import durable
 from steelyard.cli import asking, offered, output, reach, session
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.reach import DataDirOption, Given, Server
@@ -202,6 +203,7 @@ def _new_file(file: Path) -> Generator[Path]:
         yield partial
         os.fsync(descriptor)
         partial.replace(file)
+        durable.sync_directory(file.parent)
     except OSError as error:
         raise CommandError(f"{file} was not made: {error.strerror or error}") from None
     finally:
