@@ -17,8 +17,8 @@ from steelyard.kube.objects import Object
 from steelyard.kube.store.record import Record
 
 if TYPE_CHECKING:
-    from steelyard.kube.server.bodies.listing import Listing
     from steelyard.kube.server.fairness.shares import Flow
+    from steelyard.kube.server.listing import Listing
 
 Verb = Literal["", "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"]
 PatchType = Literal["", "merge", "json", "strategic", "apply"]

@@ -16,11 +16,11 @@ import orjson
 
 from steelyard.kube import errors
 from steelyard.kube.server.bodies import forms, negotiation, workers
-from steelyard.kube.server.bodies.listing import CLOSING, SLICE_BYTES, Listing, Piece
 from steelyard.kube.server.bodies.negotiation import Format
 from steelyard.kube.server.call import Reply
 from steelyard.kube.server.fairness import budgets
 from steelyard.kube.server.fairness.shares import Flow
+from steelyard.kube.server.listing import CLOSING, SLICE_BYTES, Listing, Piece
 
 if TYPE_CHECKING:
     from zlib import _Compress  # pyright: ignore[reportPrivateUsage] - the type has no other name

@@ -14,11 +14,11 @@ from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.server.bodies import listoptions
 from steelyard.kube.server.bodies import options as parameters
-from steelyard.kube.server.bodies.listing import Listing, Piece
 from steelyard.kube.server.bodies.listoptions import Continuation, ListOptions
 from steelyard.kube.server.call import Call, Reply
 from steelyard.kube.server.catalogue.registry import Served
 from steelyard.kube.server.core import Core, glimpse, raw, shown, shown_all, view
+from steelyard.kube.server.listing import Listing, Piece
 from steelyard.kube.server.printing import tables
 from steelyard.kube.server.verbs import selection
 from steelyard.kube.store.errors import Compacted

@@ -15,10 +15,11 @@ import pytest
 
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
-from steelyard.kube.server.bodies import forms, listing
-from steelyard.kube.server.bodies.listing import Listing, Piece
+from steelyard.kube.server import listing
+from steelyard.kube.server.bodies import forms
 from steelyard.kube.server.bodies.negotiation import Format
 from steelyard.kube.server.call import Call, Reply
+from steelyard.kube.server.listing import Listing, Piece
 from steelyard.kube.server.transport.intake import Intake
 from steelyard.kube.server.transport.limits import Commons
 from steelyard.kube.store.record import Record
