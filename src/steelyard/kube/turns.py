@@ -36,12 +36,12 @@ class _Turns:
         """By whose it is, in the order of their next turn; no line is empty."""
         self._is_counting = False
 
-    def run(self, callback: Callable[[], None], size: int) -> None:
+    def run(self, callback: Callable[[], None], size: int, flow: Hashable = None) -> None:
         """Now, or in one of the next turns, after those that wait already."""
         if self._has_room(size):
             callback()
         else:
-            self._line_up(None, callback, size)
+            self._line_up(flow, callback, size)
 
     async def take(self, size: int, flow: Hashable = None) -> None:
         """Returns when there is room."""

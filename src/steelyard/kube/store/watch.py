@@ -134,7 +134,8 @@ class Subscription:
         self._bytes += size
         if self._waiter is not None and not self._is_woken:
             self._is_woken = True
-            turns.run(self._wake, turns.TELLING + size)
+            # Whoever follows other objects does not wait behind all who follow these.
+            turns.run(self._wake, turns.TELLING + size, self.prefix)
         return True
 
     def cut_off(self) -> None:

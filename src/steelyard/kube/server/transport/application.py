@@ -395,7 +395,7 @@ async def _send_lines(exchange: Exchange, items: Sequence[WatchItem]) -> None:
             await exchange.send_pieces(waiting, size)
             if exchange.is_gone:
                 return
-            await turns.take(turns.TELLING)
+            await turns.take(turns.TELLING, exchange.flow)
             waiting, size = [], 0
     await exchange.send_pieces(waiting, size)
 
