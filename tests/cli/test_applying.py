@@ -92,6 +92,12 @@ def test_what_a_dry_run_prints_is_what_one_would_commit(terminal: Terminal, tmp_
     assert (refused.code, refused.out) == (Exit.FAILED, "")
 
 
+def test_a_dry_run_of_the_client_asks_the_api_for_no_opinion(terminal: Terminal) -> None:
+    bad = CLAIM.replace("NAME", "unseen").replace("environment: dev", "enviroment: dev").replace("applied", "default")
+    assert terminal.quick("apply", "-f", "-", "--dry-run=client", given=bad).out == f"{KIND}/unseen read (dry run)\n"
+    assert terminal.quick("apply", "-f", "-", "--dry-run", given=bad).code == Exit.FAILED
+
+
 def test_a_field_of_somebody_else_is_not_taken_without_being_told_to(
     shared: PlatformProcess, terminal: Terminal
 ) -> None:

@@ -143,3 +143,11 @@ def test_the_contexts_namespace_is_where_a_command_looks(
     assert f'"{ready_claim}" not found in namespace elsewhere; did you mean reading/{ready_claim}?' in missed.err
     made = remote.quick("create", "cluster", "x", "--environment", "dev", "--dry-run", "-o", "yaml")
     assert "namespace: elsewhere" in made.out
+
+    manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: placed, namespace: reading}\n"
+    assert remote.quick("apply", "-f", "-", given=manifest).out == "configmap/placed created\n"
+    assert "placed" in remote.quick("get", "configmap", "placed", "-n", "reading").out
+    clash = remote.quick("apply", "-f", "-", "-n", "elsewhere", given=manifest)
+    assert "it is for namespace reading, and -n says elsewhere" in clash.err
+    assert remote.quick("delete", "-f", "-", "--yes", given=manifest).code == Exit.OK
+    assert ready_claim in remote.quick("get", ready_claim, "-n", "reading").out

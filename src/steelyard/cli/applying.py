@@ -6,6 +6,7 @@ known beforehand (an object in a namespace that comes with it) fails where it st
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -53,10 +54,11 @@ def apply(
     read = session.guarded(lambda: documents.read(files))
 
     async def command(here: Session) -> None:
-        wanted = await _placed(here, read, here.namespace(namespace))
+        wanted = await _placed(here, read, namespace)
         # Namespaces and kinds before what needs them; else in the order of the documents.
         wanted.sort(key=lambda each: each.document.obj["kind"] not in _FIRST)
-        await _check(here, wanted, force=force)
+        if dry_run is not DryRun.CLIENT:
+            await _check(here, wanted, force=force)
         done: list[Object] = []
         for each in wanted:
             if dry_run is DryRun.CLIENT:
@@ -65,9 +67,8 @@ def apply(
                 word, obj = await _apply(here, each, force=force, dry_run=dry_run is DryRun.SERVER)
             done.append(obj)
             if format_ in (Format.TABLE, Format.WIDE):
-                output.flushed(
-                    f"{output.object_name(each.obj)} {word}{' (dry run)' if dry_run is not DryRun.NONE else ''}"
-                )
+                dry = "" if dry_run is DryRun.NONE else " (dry run)"
+                output.flushed(f"{output.object_name(each.obj)} {word}{dry}")
         if format_ not in (Format.TABLE, Format.WIDE):
             output.list_(done, format_) if len(done) > 1 else output.object_(done[0], format_)
 
@@ -88,14 +89,14 @@ async def _placed(here: Session, read: Sequence[Document], namespace: str) -> li
     found: list[_Wanted] = []
     complaints: list[str] = []
     for document in read:
-        resource = resource_of(document.obj, [*known, *coming])
-        if resource is None:
+        entry = entry_of(document.obj, [*known, *coming])
+        if entry is None:
             complaints.append(
                 f"{document.origin}: this API serves no {document.obj['kind']} of {document.obj['apiVersion']}"
             )
             continue
         try:
-            found.append(_Wanted(document, resource, placed(document, resource, namespace)))
+            found.append(_Wanted(document, entry.resource, placed(here, document, entry.resource, namespace)))
         except CommandError as error:
             complaints.append(str(error))
     if complaints:
@@ -103,24 +104,28 @@ async def _placed(here: Session, read: Sequence[Document], namespace: str) -> li
     return found
 
 
-def resource_of(obj: Object, known: Sequence[Entry]) -> Resource | None:
+def entry_of(obj: Object, known: Sequence[Entry]) -> Entry | None:
     """Also in another served version than the preferred one, which has the same path otherwise."""
     group, _, version = str(obj["apiVersion"]).rpartition("/")
     for entry in known:
         each = entry.resource
         if (each.group, each.kind) == (group, obj["kind"]):
-            return Resource(group, version, each.plural, each.kind, namespaced=each.namespaced)
+            meant = Resource(group, version, each.plural, each.kind, namespaced=each.namespaced)
+            return dataclasses.replace(entry, resource=meant)
     return None
 
 
-def placed(document: Document, resource: Resource, namespace: str) -> Object:
-    """The object in its namespace: its own, else the given one. Raises CommandError where the two differ."""
+def placed(here: Session, document: Document, resource: Resource, given: str) -> Object:
+    """The object in its namespace: its own, else the given one, else the context's.
+
+    Raises CommandError where its own is not the given one.
+    """
     own = objects.namespace(document.obj)
     if not resource.namespaced:
         return document.obj
-    if own and namespace and own != namespace:
-        raise CommandError(f"{document.origin}: it is for namespace {own}, and -n says {namespace}; leave one out")
-    metadata = {**objects.metadata(document.obj), "namespace": own or namespace or DEFAULT_NAMESPACE}
+    if own and given and own != given:
+        raise CommandError(f"{document.origin}: it is for namespace {own}, and -n says {given}; leave one out")
+    metadata = {**objects.metadata(document.obj), "namespace": own or here.namespace(given) or DEFAULT_NAMESPACE}
     return {**document.obj, "metadata": metadata}
 
 

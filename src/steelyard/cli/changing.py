@@ -17,7 +17,6 @@ from steelyard.cli.session import NamespaceOption, Session
 from steelyard.cli.targets import Found
 from steelyard.cli.waiting import TimeoutOption
 from steelyard.kube import errors, objects
-from steelyard.kube.client.discovery import Entry
 
 _UP_TO_DATE = goals.parse("UpToDate")
 
@@ -87,13 +86,12 @@ def delete(
     deadline = session.guarded(lambda: waiting.seconds(timeout))
 
     async def find(here: Session) -> tuple[str, list[Found]]:
-        place = here.namespace(namespace)
-        found = (
-            await _in_files(here, read, place)
-            if read
-            else [await targets.find(here, targets.parse(words or []), place)]
-        )
-        return (f" at {here.server.connection.server} ({here.server.why})" if here.server.is_contested else ""), found
+        if read:
+            found = await _in_files(here, read, namespace)
+        else:
+            found = [await targets.find(here, targets.parse(words or []), here.namespace(namespace))]
+        where = f" at {here.server.connection.server} ({here.server.why})" if here.server.is_contested else ""
+        return where, found
 
     async def remove(here: Session, found: Sequence[Found]) -> None:
         for each in found:
@@ -134,14 +132,14 @@ async def _in_files(here: Session, read: Sequence[Document], namespace: str) -> 
     known = await targets.served(here.client)
     found: list[Found] = []
     for document in reversed(read):
-        resource = applying.resource_of(document.obj, known)
-        if resource is None:
+        entry = applying.entry_of(document.obj, known)
+        if entry is None:
             raise CommandError(f"{document.origin}: this API serves no {document.obj['kind']}", is_of_server=True)
-        wanted = applying.placed(document, resource, namespace)
+        wanted = applying.placed(here, document, entry.resource, namespace)
         try:
-            obj = await here.client.get(resource, objects.name(wanted), objects.namespace(wanted))
+            obj = await here.client.get(entry.resource, objects.name(wanted), objects.namespace(wanted))
         except errors.NotFound:
             output.note(f"{document} is not there")
             continue
-        found.append(Found(Entry(resource), obj))
+        found.append(Found(entry, obj))
     return found

@@ -50,7 +50,7 @@ def get(
 
     async def command(here: Session) -> None:
         place = here.namespace(namespace, everywhere=all_namespaces)
-        meant = await targets.kind_or_name(here, words[0]) if is_one_word else target
+        meant = await targets.kind_or_name(here, words[0], place) if is_one_word else target
         listing = _Listing(here, place, selector, format_)
         if meant.name:
             found = await targets.find(here, meant, place)

@@ -93,14 +93,14 @@ async def of_kind(client: Client, kind: ClaimKind) -> Entry:
     return found[0]
 
 
-async def kind_or_name(session: Session, word: str) -> Target:
+async def kind_or_name(session: Session, word: str, namespace: str) -> Target:
     """`get machines` lists a kind, `get shop` shows a claim; a kind goes before a claim of the same name."""
     try:
         await entries(session, word)
     except CommandError:
         for entry in await claims(session.client):
             with contextlib.suppress(errors.Forbidden):
-                if await _named(session.client, entry, word, session.server.namespace):
+                if await _named(session.client, entry, word, namespace):
                     return Target("", word)
         raise
     return Target(word, "")
