@@ -17,6 +17,7 @@ import typer
 from steelyard import durable
 from steelyard.cli import asking, offered, output, reach, session
 from steelyard.cli.exits import CommandError, Exit
+from steelyard.cli.hints import Hints
 from steelyard.cli.reach import DataDirOption, Given, Server
 from steelyard.cli.session import Session
 from steelyard.installation.backup import archive
@@ -66,7 +67,8 @@ def restore(
 
     Example: steelyard restore steelyard-monday.tar --data-dir ./data
     """
-    session.guarded(lambda: _restore(session.locate(data_dir), file, keys, force=force))
+    hints = reach.hints_of(Given(data_dir))
+    session.guarded(lambda: _restore(session.locate(data_dir), file, keys, hints, force=force))
 
 
 def rotate_keys(given: Given) -> None:
@@ -97,7 +99,7 @@ def renew_authority(
     """
     where = session.locate(data_dir)
     session.guarded(lambda: _agree_to_renewal(where, yes=yes))
-    session.guarded(lambda: _renew(where))
+    session.guarded(lambda: _renew(where, reach.hints_of(Given(data_dir))))
 
 
 def _agree_to_renewal(where: DataDir, *, yes: bool) -> None:
@@ -110,13 +112,13 @@ def _agree_to_renewal(where: DataDir, *, yes: bool) -> None:
     asking.agree(f"Make a new certificate authority in {where.root}?", otherwise="nothing was renewed")
 
 
-def _renew(where: DataDir) -> None:
+def _renew(where: DataDir, hints: Hints) -> None:
     from steelyard.installation import credentials
 
     try:
         renewed = credentials.renew_authority(where, now=datetime.datetime.now(datetime.UTC))
     except AlreadyRunning as error:
-        raise CommandError(f"{where.root}: {error}.\nEnd it first with: steelyard down") from None
+        raise CommandError(f"{where.root}: {error}.\nEnd it first with: {hints.steelyard('down')}") from None
     output.note(f"renewed: {', '.join(renewed.what)}")
     output.note(f"  give every client the new kubeconfig, {where.kubeconfig}")
     output.note(f"  what was there before is in {renewed.kept}")
@@ -211,7 +213,7 @@ def _new_file(file: Path) -> Generator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def _restore(where: DataDir, file: Path, keys: Path | None, *, force: bool) -> None:
+def _restore(where: DataDir, file: Path, keys: Path | None, hints: Hints, *, force: bool) -> None:
     from steelyard.installation.backup import restoring
 
     for given in (file, keys):
@@ -224,7 +226,7 @@ def _restore(where: DataDir, file: Path, keys: Path | None, *, force: bool) -> N
         providers = offered.providers(app.PROVIDERS)
         done = restoring.restore(file, where, force=force, now=now, keys_file=keys, providers=providers)
     except AlreadyRunning as error:
-        raise CommandError(f"{where.root}: {error}.\nEnd it first with: steelyard down") from None
+        raise CommandError(f"{where.root}: {error}.\nEnd it first with: {hints.steelyard('down')}") from None
     except (archive.BadArchive, restoring.BadKeys, restoring.NoRoom, restoring.WouldReplace) as error:
         raise CommandError(f"nothing was restored: {error}") from None
     if done.earlier is not None:

@@ -19,6 +19,7 @@ from steelyard import collecting, settings
 from steelyard.api import state
 from steelyard.cli import logfile, offered, output, reach, session, targets
 from steelyard.cli.exits import CommandError, Exit
+from steelyard.cli.hints import Hints
 from steelyard.cli.reach import DataDirOption, Given
 from steelyard.cli.session import Session
 from steelyard.installation.datadir import AlreadyRunning, DataDir, Instance
@@ -65,14 +66,16 @@ def up(
 
     Example: steelyard up --data-dir ./data --port 7443
     """
-    where = session.locate(data_dir)
+    where, hints = session.locate(data_dir), reach.hints_of(Given(data_dir))
     if detach:
         session.guarded(lambda: _start_detached(where, host, port, platform_file, accepts=accept_platform_change))
         return
     with collecting.paused():
         # Here: no other command needs it. Not in the guarded part: Ctrl-C ends loading at once.
         importlib.import_module("steelyard.app")
-    session.guarded(lambda: _run(where, host, port, platform_file, accepts=accept_platform_change, with_demo=demo_))
+    session.guarded(
+        lambda: _run(where, host, port, platform_file, hints, accepts=accept_platform_change, with_demo=demo_)
+    )
 
 
 def down(data_dir: DataDirOption = None) -> None:
@@ -177,7 +180,9 @@ def version(given: Given) -> None:
         output.result(f"platform  {instance.version or 'starting'} at {instance.url}")
 
 
-def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, accepts: bool, with_demo: bool) -> None:
+def _run(
+    where: DataDir, host: str, port: int, platform_file: Path | None, hints: Hints, *, accepts: bool, with_demo: bool
+) -> None:
     from steelyard import app  # `up` has loaded it
 
     chosen = _settings(where, platform_file)
@@ -187,7 +192,7 @@ def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, ac
 
     def announce(url: str, kubeconfig: Path, description: str) -> None:
         logfile.say(kept, "platform started", version=steelyard.__version__, url=url, pid=os.getpid())
-        _announce(url, kubeconfig, description)
+        _announce(url, kubeconfig, description, hints)
 
     companion: app.Companion | None = None
     if with_demo:
@@ -213,7 +218,8 @@ def _run(where: DataDir, host: str, port: int, platform_file: Path | None, *, ac
         logfile.say(kept, "platform ended", pid=os.getpid())
     except AlreadyRunning as error:
         raise CommandError(
-            f"{where.root}: {error}.\nUse that one, end it with `steelyard down`, or choose another --data-dir."
+            f"{where.root}: {error}.\n"
+            f"Use that one, end it with `{hints.steelyard('down')}`, or choose another --data-dir."
         ) from None
     except app.CannotStart as error:
         raise CommandError(str(error)) from None
@@ -229,12 +235,12 @@ def _settings(where: DataDir, platform_file: Path | None) -> settings.Chosen:
         raise CommandError(str(error), code=Exit.USAGE) from None
 
 
-def _announce(url: str, kubeconfig: Path, description: str) -> None:
+def _announce(url: str, kubeconfig: Path, description: str, hints: Hints) -> None:
     output.note(f"Steelyard {steelyard.__version__} serves the Kubernetes API at {url}")
     for part in description.split("; "):
         output.note(f"  {part}")
     output.note(f"  export KUBECONFIG={kubeconfig}")
-    output.note("  kubectl get workloadclusters -A        (or: steelyard get)")
+    output.note(f"  kubectl get claim -A        (or: {hints.steelyard('get')})")
     output.note("Ctrl-C ends it; its data stays.")
 
 
