@@ -109,9 +109,9 @@ def environments(domain: str, claims: Sequence[Resource], names: Sequence[str], 
         "name": f"object.{_ENVIRONMENT}",
         "isNew": f"oldObject == null || !has(oldObject.{_ENVIRONMENT}) || oldObject.{_ENVIRONMENT} != variables.name",
         "names": f"[{', '.join(_text(name) for name in names)}]",
-        # Two letters tell enough: the names are few.
-        "near": "variables.names.filter(each, size(variables.name) > 1 && "
-        "each.startsWith(variables.name.substring(0, 2)))",
+        # Those that begin the same for longest come first.
+        "near": "[5, 4, 3, 2].map(length, variables.names.filter(each, size(variables.name) >= length && "
+        "each.startsWith(variables.name.substring(0, length)))).filter(found, size(found) > 0)",
     }
     return {
         "apiVersion": POLICIES.api_version,
@@ -127,7 +127,7 @@ def environments(domain: str, claims: Sequence[Resource], names: Sequence[str], 
                     "expression": f"!variables.isNew || variables.name in variables.names{is_preview}",
                     "reason": "Invalid",
                     "messageExpression": f"'{_ENVIRONMENT}: there is no environment ' + variables.name + "
-                    "(size(variables.near) > 0 ? '; did you mean ' + variables.near[0] + '?' : '') + "
+                    "(size(variables.near) > 0 ? '; did you mean ' + variables.near[0][0] + '?' : '') + "
                     f"' There are: {', '.join(names)}'",
                 }
             ],

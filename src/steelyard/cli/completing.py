@@ -33,6 +33,19 @@ def namespaces(ctx: typer.Context, incomplete: str) -> list[str]:
     return _asked(ctx.params, incomplete, _names_of_namespaces)
 
 
+def environments(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Those of the platform that was last started here; elsewhere the built-in ones."""
+    from steelyard import settings
+    from steelyard.cli import offered, session
+
+    with contextlib.suppress(Exception):
+        memory = session.locate(_path(ctx.params.get("data_dir"))).remembered
+        found = settings.recall(memory, infrastructures=offered.current().infrastructure_names)
+        platform = (found.platform if found is not None else None) or settings.Platform()
+        return [name for name in platform.environment_names() if name.startswith(incomplete)]
+    return []
+
+
 async def _names_of_claims(client: Client, namespace: str) -> list[str]:
     from steelyard.cli import targets  # here: it needs the options, which name these functions
 

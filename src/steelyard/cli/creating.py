@@ -171,7 +171,7 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
         metavar="|".join(choices) or ("TEXT" if _is_text(_type(field)) else "NUMBER"),
         help=field.description,
         show_default=False,
-        autocompletion=_completion(choices),
+        autocompletion=completing.environments if name == "environment" else _completion(choices),
     )
     is_required = field.is_required()
     return inspect.Parameter(
