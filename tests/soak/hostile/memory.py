@@ -1,13 +1,11 @@
-"""The memory of a server and of what it has started, as the kernel counts it."""
+"""The memory of a server and of what it has started, as the kernel counts it: what several processes share, such as the
+program itself, counts once.
+"""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
-
-_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 def resident(processes: Iterable[int]) -> int:
@@ -17,8 +15,9 @@ def resident(processes: Iterable[int]) -> int:
 
 def _resident(pid: int) -> int:
     try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
-    except (OSError, IndexError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    except (OSError, StopIteration):
         return 0
 
 

@@ -6,7 +6,9 @@ frozen dataclasses because one of each is made per write.
 
 from __future__ import annotations
 
+import threading
 import zlib
+from collections import deque
 from typing import Final, NewType, cast
 
 import orjson
@@ -16,6 +18,34 @@ from steelyard.kube.objects import Object
 Revision = NewType("Revision", int)
 _WORTH_KEEPING: Final = 8 * 1024
 """Bytes of JSON whose object stays in memory after a list has looked at it."""
+_LARGE_BYTES: Final = 1024 * 1024
+"""Of the JSON of larger ones whose objects stay for the next who asks. An object takes up to thirty times as much as
+its JSON, and records live as long as somebody may still ask what has changed."""
+
+
+class _Large:
+    """The records whose large objects were asked for last."""
+
+    __slots__ = ("_bytes", "_lock", "_records")
+
+    def __init__(self) -> None:
+        self._records: deque[Record] = deque()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def note(self, record: Record) -> None:
+        with self._lock:
+            records = self._records
+            records.append(record)
+            self._bytes += len(record.value)
+            while self._bytes > _LARGE_BYTES and len(records) > 1:
+                oldest = records.popleft()
+                self._bytes -= len(oldest.value)
+                if oldest is not record:
+                    oldest.forget_object()
+
+
+_LARGE: Final = _Large()
 
 
 class Record:
@@ -37,6 +67,8 @@ class Record:
         if obj is None:
             # Another thread may forget it at any moment.
             obj = self._object = cast(Object, orjson.loads(self.value))
+            if len(self.value) > _WORTH_KEEPING:
+                _LARGE.note(self)
         return obj
 
     def read(self) -> Object:

@@ -137,18 +137,10 @@ async def delete_collection(core: Core, served: Served, call: Call) -> Reply:
     metadata: Object = {"resourceVersion": str(core.store.revision)}
     if served.custom:
         metadata["continue"] = ""
-    items = await turns.paced(lambda record: _listed(record, served), records)
-    return Reply(
-        200,
-        {"kind": served.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata, "items": items},
-        warnings=warnings,
-    )
-
-
-def _listed(record: Record, served: Served) -> Object:
-    """As an item of a list: those of built-in kinds do not repeat what the list says of them."""
-    item = view(record, served)
-    return item if served.custom else {key: item[key] for key in item if key not in {"apiVersion", "kind"}}
+    listing = reading.whole(served, records, metadata)
+    # The store has let go of them by now.
+    listing.has_own_records = True
+    return Reply(200, listing=listing, warnings=warnings)
 
 
 async def _delete_each(

@@ -85,8 +85,7 @@ async def list_(core: Core, served: Served, call: Call) -> Reply:
 
 def _listing(core: Core, served: Served, call: Call, records: list[Record], metadata: Object) -> Listing:
     if call.representation == "object":
-        head: Object = {"kind": served.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata}
-        return Listing(head, "items", records, lambda some: _items(some, served))
+        return whole(served, records, metadata)
     version = call.meta_version
     if call.representation == "metadata":
         head = tables.partial_list((), metadata, version)
@@ -96,6 +95,12 @@ def _listing(core: Core, served: Served, call: Call, records: list[Record], meta
         make = _row(core, served, call)
     field = next(reversed(head))
     return Listing(head, field, records, lambda some: _made(some, served, make), weight=_MADE_WEIGHT)
+
+
+def whole(served: Served, records: Sequence[Record], metadata: Object) -> Listing:
+    """The objects as they are."""
+    head: Object = {"kind": served.list_kind, "apiVersion": served.resource.api_version, "metadata": metadata}
+    return Listing(head, "items", records, lambda some: _items(some, served))
 
 
 def _items(records: Sequence[Record], served: Served) -> Sequence[Piece]:
