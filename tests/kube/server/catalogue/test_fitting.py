@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from steelyard.kube.server.api import Api
+from steelyard.kube.server.catalogue.registry import Served
+from steelyard.kube.store.record import Record
 from steelyard.kube.store.store import Store
 from tests.kube.server.bench import WIDGETS, Bench, make_call, widget
 
@@ -91,6 +94,15 @@ async def test_what_the_definition_has_not_changed_is_looked_at_once(bench: Benc
     created = await bench.api.call(make_call("create", WIDGETS, body=widget("new")))
     assert created.record is not None
     assert created.record.fitted is None
+
+
+async def test_what_was_read_keeps_no_definition_in_memory(bench: Bench) -> None:
+    """Records live as long as somebody may ask what has changed; a definition with all that was made of it does not."""
+    await test_what_the_definition_has_not_changed_is_looked_at_once(bench)
+    records = [record for record in gc.get_objects() if isinstance(record, Record)]
+    assert [record for record in records if record.fitted is not None], "some have been read anew"
+    for record in records:
+        assert not any(isinstance(each, Served) for each in gc.get_referents(record))
 
 
 async def test_the_same_is_read_after_a_restart(bench: Bench, store: Store) -> None:

@@ -25,18 +25,18 @@ def fitted(registry: Registry, served: Served, record: Record) -> Record:
     if record.revision > registry.since(served):
         return record
     stored = registry.find(served.resource.group, _version(record.value), served.resource.plural)
-    if stored is None or record.fitted is stored:
+    if stored is None or record.fitted is stored.mark:
         return record
     if record.fitted.__class__ is tuple:
-        known, made = cast("tuple[Served, Record]", record.fitted)
-        if known is stored:
+        known, made = cast("tuple[object, Record]", record.fitted)
+        if known is stored.mark:
             return made
     value = _fit(stored, record.value)
     if value is None:
-        record.fitted = stored
+        record.fitted = stored.mark
         return record
     made = Record(record.key, record.revision, value)
-    record.fitted = (stored, made)
+    record.fitted = (stored.mark, made)
     return made
 
 

@@ -84,6 +84,8 @@ class Served:
     """How the JSON of every object in this version begins: objects are written apiVersion first."""
     go_type: str = ""
     """The type that a built-in kind's objects have upstream; custom resources have none but for their metadata."""
+    mark: object = field(default_factory=object)
+    """Stands for this description where that alone must not keep it, with all that was made of it, in memory."""
 
     @property
     def schema(self) -> Schema:
