@@ -9,7 +9,7 @@
   reserve                   space for deleting and starting when the disk is full
   kubeconfig                mode 0600: the administrator's
   steelyard.pid             held (flock) by the running platform; its process id and address
-  steelyard.log             what a detached platform writes
+  steelyard.log             what the platform tells; older ones are steelyard.log.1, ...
   audit.log                 who did what: one line per request; older ones are audit.log.1, ...
   restoring                 there while a restore puts files in place: no platform starts then
   replaced-<time>-<x>/      what was there before a restore, or before the authority was renewed
