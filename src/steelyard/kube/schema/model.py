@@ -79,7 +79,7 @@ class Schema:
     reference: Callable[[], Schema] | None = None
     """Set on a node that stands for a named type; `resolve()` gives that type's node."""
     compiled: dict[str, Any] = field(default_factory=dict[str, Any], init=False, repr=False, compare=False)
-    """What the modules of this package prepared for this node on first use, by their name."""
+    """What others prepared for this node on first use, by their name: the modules of this package, and apply."""
 
     def resolve(self) -> Schema:
         return self.reference() if self.reference is not None else self

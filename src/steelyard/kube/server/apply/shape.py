@@ -9,7 +9,7 @@ kept, an object has no properties) maps merge and lists are atomic.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from steelyard.kube import objectmeta
 from steelyard.kube.schema.model import MISSING, ListType, Schema
@@ -152,15 +152,14 @@ DEDUCED: Final = Shape(Schema(preserve_unknown=True), preserve=True, ambiguities
 
 ATOMIC: Final = Shape(Schema(preserve_unknown=True, map_type="atomic"), preserve=True, ambiguities={})
 
-_MAX_ROOTS: Final = 2048
-_roots: dict[int, tuple[Schema, Shape]] = {}
+_NAME: Final = "shape"
 
 
 def of(schema: Schema) -> Shape:
     """The shape of whole objects of a kind: what the schema says, with the metadata that every object has."""
-    known = _roots.get(id(schema))
+    known = schema.compiled.get(_NAME)
     if known is not None:
-        return known[1]
+        return cast(Shape, known)
     root = schema.resolve()
     if root.properties or not root.preserve_unknown:
         with_meta = Schema(
@@ -171,9 +170,6 @@ def of(schema: Schema) -> Shape:
         )
     else:
         with_meta = Schema(type="object", properties=_with_object_meta({}), preserve_unknown=True)
-    shape = Shape(with_meta, preserve=False, ambiguities={})
-    if len(_roots) >= _MAX_ROOTS:
-        del _roots[next(iter(_roots))]
-    # The schema is kept along with its shape: its id must not be given to another one.
-    _roots[id(schema)] = (schema, shape)
+    # It goes with the schema: what was made of a definition must not outlive it.
+    shape = schema.compiled[_NAME] = Shape(with_meta, preserve=False, ambiguities={})
     return shape
