@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from cryptography.exceptions import InvalidSignature
@@ -59,11 +60,8 @@ class _EllipticCurve:
             return False
         r = int.from_bytes(signature[:_COORDINATE_BYTES], "big")
         s = int.from_bytes(signature[_COORDINATE_BYTES:], "big")
-        try:
-            self._public.verify(utils.encode_dss_signature(r, s), text, ec.ECDSA(_SHA256))
-        except InvalidSignature:
-            return False
-        return True
+        encoded = utils.encode_dss_signature(r, s)
+        return _holds(lambda: self._public.verify(encoded, text, ec.ECDSA(_SHA256)))
 
     def published(self) -> Object:
         numbers = self._public.public_numbers()
@@ -78,6 +76,14 @@ class _EllipticCurve:
         }
 
 
+def _holds(verify: Callable[[], None]) -> bool:
+    try:
+        verify()
+    except InvalidSignature:
+        return False
+    return True
+
+
 class _Rsa:
     algorithm = "RS256"
 
@@ -90,11 +96,7 @@ class _Rsa:
         return self._key.sign(text, padding.PKCS1v15(), _SHA256)
 
     def has_signed(self, text: bytes, signature: bytes) -> bool:
-        try:
-            self._public.verify(signature, text, padding.PKCS1v15(), _SHA256)
-        except InvalidSignature:
-            return False
-        return True
+        return _holds(lambda: self._public.verify(signature, text, padding.PKCS1v15(), _SHA256))
 
     def published(self) -> Object:
         numbers = self._public.public_numbers()
