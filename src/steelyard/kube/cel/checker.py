@@ -232,15 +232,15 @@ class _Checker:
         if not overload.has_variables:
             return overload.parameters, overload.result
         fresh: dict[str, Type] = {}
+        parameters = tuple(self._renamed(parameter, fresh) for parameter in overload.parameters)
+        return parameters, self._renamed(overload.result, fresh)
 
-        def renamed(type_: Type) -> Type:
-            if type_.kind == "param":
-                return fresh.setdefault(type_.name, self.bindings.variable())
-            if not type_.parameters:
-                return type_
-            return Type(type_.kind, tuple(map(renamed, type_.parameters)), type_.name)
-
-        return tuple(map(renamed, overload.parameters)), renamed(overload.result)
+    def _renamed(self, type_: Type, fresh: dict[str, Type]) -> Type:
+        if type_.kind == "param":
+            return fresh.setdefault(type_.name, self.bindings.variable())
+        if not type_.parameters:
+            return type_
+        return Type(type_.kind, tuple(self._renamed(each, fresh) for each in type_.parameters), type_.name)
 
     def _entry(self, node: Node, *, is_optional: bool) -> tuple[Node, Type]:
         found = self.check(node)

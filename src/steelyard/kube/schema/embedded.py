@@ -54,17 +54,18 @@ def _compile(schema: Schema) -> _Check | None:
     items = _checker(schema.items) if schema.items is not None else None
     if not (schema.embedded_resource or properties or additional or items):
         return None
+    is_resource, declared = schema.embedded_resource, schema.properties
 
     def check(value: Any, path: str, found: list[Cause]) -> None:
         if isinstance(value, dict):
             known = cast("dict[str, Any]", value)
-            if schema.embedded_resource:
+            if is_resource:
                 _check_object(known, path, found)
             for key, item in known.items():
                 inner = properties.get(key)
                 if inner is not None:
                     inner(item, fields.child(path, key), found)
-                elif additional is not None and key not in schema.properties:
+                elif additional is not None and key not in declared:
                     additional(item, f"{path}[{key}]", found)
         elif isinstance(value, list) and items is not None:
             for index, item in enumerate(cast("list[Any]", value)):

@@ -63,6 +63,7 @@ def _compile(schema: Schema) -> _Check | None:
     own = _list_check(schema) if schema.list_type != "atomic" else None
     if not (properties or additional or items or own):
         return None
+    declared = schema.properties
 
     def check(value: Any, path: str, found: list[Cause]) -> None:
         if isinstance(value, dict):
@@ -72,7 +73,7 @@ def _compile(schema: Schema) -> _Check | None:
                 known = properties.get(key)
                 if known is not None:
                     known(item, fields.child(path, key), found)
-                elif additional is not None and key not in schema.properties:
+                elif additional is not None and key not in declared:
                     additional(item, f"{path}[{key}]", found)
         elif isinstance(value, list):
             entries = cast("list[Any]", value)

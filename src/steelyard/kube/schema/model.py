@@ -75,7 +75,6 @@ class Schema:
     """Strategic merge: some of "merge", "replace", "retainKeys". Only built-in kinds have it."""
     patch_merge_key: str = ""
     rules: tuple[Rule, ...] = ()
-    description: str = ""
     reference: Callable[[], Schema] | None = None
     """Set on a node that stands for a named type; `resolve()` gives that type's node."""
     compiled: dict[str, Any] = field(default_factory=dict[str, Any], init=False, repr=False, compare=False)

@@ -2,7 +2,8 @@
 
 Parsing is lenient and takes what makes no sense as absent: whether a schema is structural is judged by
 `structural.check` when the CRD is written, so that everything stored parses. Keywords that do nothing for an object
-(title, example, externalDocs) are skipped. CEL rules are kept as text; `rules` compiles them when first needed.
+(title, description, example, externalDocs) are skipped. CEL rules are kept as text; `rules` compiles them when first
+needed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Final, cast
 from steelyard.kube import objects
 from steelyard.kube.schema.model import MISSING, Rule, Schema
 
+_SCALARS: Final = (str, bool, int, float)
 _TYPES: Final = ("object", "array", "string", "integer", "number", "boolean")
 
 
@@ -71,7 +73,23 @@ def _type(value: Any) -> str:
 
 
 def _properties(value: Any) -> dict[str, Schema]:
-    return {str(name): from_openapi(objects.mapping(schema)) for name, schema in objects.mapping(value).items()}
+    """Fields that are described alike, as most are in a definition with very many, share one node."""
+    known: dict[tuple[Any, ...], Schema] = {}
+    found: dict[str, Schema] = {}
+    for name, schema in objects.mapping(value).items():
+        document = objects.mapping(schema)
+        alike = _plain(document)
+        if alike is None:
+            found[str(name)] = from_openapi(document)
+        else:
+            found[str(name)] = known.get(alike) or known.setdefault(alike, from_openapi(document))
+    return found
+
+
+def _plain(document: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """What a node without others in it says; None for one with others."""
+    said = tuple((word, value.__class__, value) for word, value in document.items() if word in _READERS)
+    return said if all(kind in _SCALARS for _, kind, _ in said) else None
 
 
 def _one(value: Any) -> Schema | None:
@@ -136,7 +154,6 @@ _READERS: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "x-kubernetes-list-type": ("list_type", _list_type),
     "x-kubernetes-list-map-keys": ("list_map_keys", _texts),
     "x-kubernetes-map-type": ("map_type", _map_type),
-    "description": ("description", _text),
     "x-kubernetes-validations": ("rules", _rules),
 }
 """By keyword: the field of `Schema`, and how its value is read. Most nodes have three or four of them."""

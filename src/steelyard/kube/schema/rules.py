@@ -49,7 +49,9 @@ class Compiled:
 
 @frozen
 class _Node:
-    schema: Schema
+    type: str
+    keys: tuple[str, ...] | None
+    """Of a list that is a map."""
     compiled: tuple[Compiled, ...]
     properties: dict[str, _Node]
     additional: _Node | None
@@ -152,7 +154,8 @@ def _compile(schema: Schema, *, is_resource: bool) -> _Node | None:
     if not (schema.rules or properties or additional or items):
         return None
     compiled = compile_rules(schema, is_resource=is_resource) if schema.rules else ()
-    return _Node(schema, compiled, properties, additional, items)
+    keys = schema.list_map_keys if schema.list_type == "map" else None
+    return _Node(schema.type, keys, compiled, properties, additional, items)
 
 
 def compile_rules(schema: Schema, *, is_resource: bool) -> tuple[Compiled, ...]:
@@ -237,12 +240,12 @@ class _Run:
         effort.spend(_EFFORT)
         for compiled in node.compiled:
             effort.spend(_EFFORT)
-            self._run_rule(node.schema, compiled, value, old, path, correlation)
+            self._run_rule(node.type, compiled, value, old, path, correlation)
         if value.__class__ is dict:
             self._visit_fields(node, value, old, path, correlation)
         elif value.__class__ is list and node.items is not None:
             items = node.items
-            find_old = _old_entries(node.schema, old)
+            find_old = _old_entries(node.keys, old)
             for index, item in enumerate(value):
                 before = find_old(item)
                 self.visit(items, item, before, f"{path}[{index}]", correlation.within(item, before))
@@ -264,12 +267,12 @@ class _Run:
                 self.visit(inner, item, past, f"{path}.{key}" if path else key, known)
 
     def _run_rule(
-        self, schema: Schema, compiled: Compiled, value: Any, old: Any, path: str, correlation: _Correlation
+        self, type_: str, compiled: Compiled, value: Any, old: Any, path: str, correlation: _Correlation
     ) -> None:
         rule = compiled.rule
         place = path or fields.NO_PATH
         if compiled.evaluate is None:
-            self._found.append(fields.invalid(place, schema.type, f"rule compile error: {compiled.problem}"))
+            self._found.append(fields.invalid(place, type_, f"rule compile error: {compiled.problem}"))
             return
         if compiled.uses_old and old is None and not rule.optional_old_self:
             return
@@ -281,14 +284,14 @@ class _Run:
                 return
         except CostExceeded as error:
             text = f"'{error}': no further validation rules will be run due to call cost exceeds limit for rule: "
-            self._found.append(fields.invalid(place, schema.type, text + _described(rule)))
+            self._found.append(fields.invalid(place, type_, text + _described(rule)))
             raise _Stopped from None
         except EvaluationError as error:
-            self._found.append(fields.invalid(place, schema.type, _failure(error.text, rule)))
+            self._found.append(fields.invalid(place, type_, _failure(error.text, rule)))
             return
         if compiled.field_path:
             place = fields.child(path, compiled.field_path)
-        cause = _cause(place, schema.type, _message(compiled, value, old), rule.reason)
+        cause = _cause(place, type_, _message(compiled, value, old), rule.reason)
         if not compiled.uses_old and correlation.is_unchanged():
             if self._warnings is not None:
                 self._warnings.append(f"{cause.field}: {cause.message}")
@@ -296,10 +299,9 @@ class _Run:
             self._found.append(cause)
 
 
-def _old_entries(schema: Schema, old: Any) -> Callable[[Any], Any]:
-    if schema.list_type != "map" or old.__class__ is not list:
+def _old_entries(keys: tuple[str, ...] | None, old: Any) -> Callable[[Any], Any]:
+    if keys is None or old.__class__ is not list:
         return lambda entry: None
-    keys = schema.list_map_keys
 
     def key(entry: Any) -> tuple[str, ...]:
         return tuple(repr(entry.get(name)) for name in keys) if entry.__class__ is dict else ()

@@ -89,6 +89,7 @@ def number_check(schema: Schema) -> Check | None:
         return None
     smallest, largest = _INT64
     below_low, above_high = _bounds(schema)
+    is_above, is_below = schema.exclusive_minimum, schema.exclusive_maximum
 
     def check(value: float, path: str, found: Findings) -> None:
         if is_integer and not smallest <= value <= largest:
@@ -97,9 +98,9 @@ def number_check(schema: Schema) -> Check | None:
         if factor is not None and not _is_multiple(value, factor):
             detail = f"{path} in body should be a multiple of {fields.number(factor)}"
             found.append((path, fields.invalid(path, value, detail)))
-        if low is not None and (value < low or (schema.exclusive_minimum and value == low)):
+        if low is not None and (value < low or (is_above and value == low)):
             found.append((path, fields.invalid(path, value, f"{path} in body should be {below_low}")))
-        if high is not None and (value > high or (schema.exclusive_maximum and value == high)):
+        if high is not None and (value > high or (is_below and value == high)):
             found.append((path, fields.invalid(path, value, f"{path} in body should be {above_high}")))
 
     return check

@@ -1,8 +1,9 @@
 """Checks a value against a schema and words what is wrong as kube-apiserver does.
 
 A schema is compiled to closures on first use and the closures stay with it, so that validating an object of usual size
-takes tens of microseconds. Checks on values of the right type are inlined where the fields are looped over; a path is
-put together only for values that need a closer look.
+takes tens of microseconds. A closure holds what it needs of its schema, never the schema: that would be a cycle, and
+what was made of a large definition would stay in memory until the next look for garbage. Checks on values of the right
+type are inlined where the fields are looped over; a path is put together only for values that need a closer look.
 
 An update may keep what was already wrong (ratcheting): complaints about a value that the update leaves as it was are
 dropped where old and new value can be told to be the same field or list entry.
@@ -142,6 +143,7 @@ def _compile(schema: Schema) -> Check:
     check_junctors = junctors.compile_junctors(schema, checker)
     check_enum = scalars.enum_check(schema)
     nullable = schema.nullable or not (schema.type or schema.int_or_string)
+    wanted = _types(schema)
     expected = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}.get(schema.type, _Never)
     main = parts.get(expected)
 
@@ -152,7 +154,7 @@ def _compile(schema: Schema) -> Check:
                 main(value, path, found)
         elif value is None:
             if not nullable:
-                found.append((path, _wrong_type(path, _types(schema), "null")))
+                found.append((path, _wrong_type(path, wanted, "null")))
             if check_enum is not None:
                 check_enum(value, path, found)
             return
