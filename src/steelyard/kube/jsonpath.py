@@ -24,7 +24,7 @@ _INDEX = re.compile(r"\[\s*(-?\d{1,9}|\*)\s*\]")
 _FILTER = re.compile(r"\[\?\(\s*(@[^=!<>]*?)\s*(?:(==|!=|<=|>=|<|>)\s*(.+?)\s*)?\)\]")
 
 
-@remembering.briefly(4096)
+@remembering.briefly(1024)
 def compile_path(text: str) -> Path:
     source = text.strip()
     if source.startswith("{") and source.endswith("}"):

@@ -97,7 +97,7 @@ def path_segment_prefix(text: str) -> tuple[str, ...]:
     return tuple(f"may not contain '{char}'" for char in "/%" if char in text)
 
 
-@remembering.briefly(8192)
+@remembering.briefly(1024, 128)
 def qualified_name(text: str) -> tuple[str, ...]:
     """A label key: an optional DNS subdomain and a slash, then a name."""
     parts = text.split("/")
@@ -121,7 +121,7 @@ def qualified_name(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@remembering.briefly(8192)
+@remembering.briefly(1024, 128)
 def label_value(text: str) -> tuple[str, ...]:
     found = [_too_long(63)] if len(text) > 63 else []
     if text and not _is_key(text):

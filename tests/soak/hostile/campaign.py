@@ -189,7 +189,7 @@ class Campaign:
         serving = self._serve(folder, descriptors=FEW_DESCRIPTORS if is_narrow else 0)
         field_ = await self._stack.enter_async_context(serving)
         observer = await self._stack.enter_async_context(observed.innocent(field_, folder))
-        await asyncio.sleep(1)
+        await _use(field_)
         began = time.monotonic()
         await asyncio.sleep(self._baseline_seconds)
         now = time.monotonic()
@@ -233,3 +233,24 @@ async def _remove(who: Identity, tags: tuple[str, ...]) -> None:
         line.close()
 
     await asyncio.gather(*(some() for _ in range(_CLEANERS)))
+
+
+_USUAL: Final = (
+    ("/api", "application/json"),
+    ("/apis", "application/json"),
+    ("/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"),
+    ("/openapi/v3", "application/json"),
+    ("/openapi/v3/api/v1", "application/json"),
+    ("/api/v1/configmaps?limit=500", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"),
+    ("/api/v1/configmaps?limit=500", "application/yaml"),
+)
+"""What kubectl asks every server for: memory is compared with that of one that is in use."""
+
+
+async def _use(field_: Field) -> None:
+    line = await Line.open(field_.admin)
+    try:
+        for path, accept in _USUAL:
+            await line.ask(field_.admin.request("GET", path, b"", JSON, f"Accept: {accept}"))
+    finally:
+        line.close()

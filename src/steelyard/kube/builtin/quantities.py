@@ -21,7 +21,7 @@ _MOST_DIGITS: Final = 400
 """Of a quantity as it is written, and zeros that an exponent may add: nobody has so much of anything."""
 
 
-@remembering.briefly(4096, 64)
+@remembering.briefly(1024, 64)
 def canonical(value: str | int | float) -> str:
     """What is no quantity is given back as it is."""
     match = _match(value)
@@ -38,7 +38,7 @@ def canonical(value: str | int | float) -> str:
     return str(value)
 
 
-@remembering.briefly(4096, 64)
+@remembering.briefly(1024, 64)
 def amount(value: str | int | float) -> Fraction:
     """How much a quantity is; 0 for what is none."""
     match = _match(value)

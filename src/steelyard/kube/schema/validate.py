@@ -228,7 +228,8 @@ def _parts(schema: Schema) -> dict[type, Check]:
 
 
 def _object_check(schema: Schema) -> Check | None:
-    properties = {name: _field_check(child) for name, child in schema.properties.items()}
+    checks = {id(child): _field_check(child) for child in schema.properties.values()}
+    properties = {name: checks[id(child)] for name, child in schema.properties.items()}
     additional = checker(schema.additional) if schema.additional is not None else None
     additional_type = _accepted_type(schema.additional) if schema.additional is not None else _Never
     lengths = {

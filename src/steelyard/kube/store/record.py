@@ -18,13 +18,15 @@ from steelyard.kube.objects import Object
 Revision = NewType("Revision", int)
 _WORTH_KEEPING: Final = 8 * 1024
 """Bytes of JSON whose object stays in memory after a list has looked at it."""
-_LARGE_BYTES: Final = 1024 * 1024
-"""Of the JSON of larger ones whose objects stay for the next who asks. An object takes up to thirty times as much as
-its JSON, and records live as long as somebody may still ask what has changed."""
+_KEPT_BYTES: Final = 2 * 1024 * 1024
+"""Of the JSON of those whose objects stay for the next who asks. An object takes up to thirty times as much as its
+JSON, and records live as long as somebody may still ask what has changed."""
+_TOO_LARGE: Final = 256 * 1024
+"""Bytes of JSON whose object is made anew for everybody who asks."""
 
 
-class _Large:
-    """The records whose large objects were asked for last."""
+class _Asked:
+    """The records whose objects were asked for last."""
 
     __slots__ = ("_bytes", "_lock", "_records")
 
@@ -38,14 +40,13 @@ class _Large:
             records = self._records
             records.append(record)
             self._bytes += len(record.value)
-            while self._bytes > _LARGE_BYTES and len(records) > 1:
+            while self._bytes > _KEPT_BYTES:
                 oldest = records.popleft()
                 self._bytes -= len(oldest.value)
-                if oldest is not record:
-                    oldest.forget_object()
+                oldest.forget_object()
 
 
-_LARGE: Final = _Large()
+_ASKED: Final = _Asked()
 
 
 class Record:
@@ -65,10 +66,11 @@ class Record:
     def object(self) -> Object:
         obj = self._object
         if obj is None:
-            # Another thread may forget it at any moment.
-            obj = self._object = cast(Object, orjson.loads(self.value))
-            if len(self.value) > _WORTH_KEEPING:
-                _LARGE.note(self)
+            obj = cast(Object, orjson.loads(self.value))
+            if len(self.value) <= _TOO_LARGE:
+                # Another thread may forget it at any moment.
+                self._object = obj
+                _ASKED.note(self)
         return obj
 
     def read(self) -> Object:

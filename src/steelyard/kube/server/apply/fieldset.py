@@ -252,7 +252,7 @@ def ordered(tree: Tree) -> Tree:
     return {element: tree[element] for element in sorted(tree)}
 
 
-@remembering.briefly(8192)
+@remembering.briefly(2048, 128)
 def _rank(element: str) -> tuple[Any, ...]:
     kind, text = element[0], element[2:]
     if element == SELF:
@@ -276,13 +276,13 @@ def _value_rank(value: Any) -> tuple[int, Any]:
     return (3, orjson.dumps(value))
 
 
-@remembering.briefly(8192)
+@remembering.briefly(2048, 128)
 def value_element(value: str | int | float | bool) -> str:
     """The path element of an item of a set."""
     return "v:" + orjson.dumps(value).decode()
 
 
-@remembering.briefly(8192)
+@remembering.briefly(2048, 128)
 def key_element(name: str, value: str | int | float | bool | None) -> str:
     """The path element of a list item with a single key."""
     return "k:" + orjson.dumps({name: value}).decode()

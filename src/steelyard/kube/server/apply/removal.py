@@ -87,7 +87,7 @@ def with_named_fields(shape: Shape, fields: Tree) -> Tree:
         is_field = element.startswith("f:")
         child = shape.child(element[2:]) if is_field else shape.item
         below = with_named_fields(child, node)
-        if is_field and SELF not in below and shape.is_map and element[2:] in shape.fields:
+        if is_field and SELF not in below and shape.is_map and shape.declared(element[2:]) is not None:
             below = {SELF: LEAF, **below}
         named[element] = below
     return named

@@ -21,7 +21,7 @@ class Shape:
     """How values of one place in a schema merge. An open type may be a map, a list and a scalar at once."""
 
     __slots__ = (
-        "_ambiguities", "_element", "_fields", "_item", "_keys", "_preserve", "_schema",
+        "_ambiguities", "_element", "_fields", "_item", "_keys", "_preserve", "_properties", "_schema",
         "ambiguous", "is_list", "is_map", "list_type", "merges_list", "merges_map", "scalar",
     )  # fmt: skip
 
@@ -41,17 +41,20 @@ class Shape:
         self._ambiguities = ambiguities
         self.ambiguous: bool = self._preserve or _is_ambiguous(schema, ambiguities)
         """Whether 1 and true, which Python holds for equal, are both possible values somewhere in it."""
-        self._fields: dict[str, Shape] | None = None
+        self._properties = _with_object_meta(schema.properties) if schema.embedded_resource else schema.properties
+        self._fields: dict[str, Shape] = {}
         self._element: Shape | None = None
         self._item: Shape | None = None
         self._keys: tuple[tuple[str, Any], ...] | None = None
 
-    @property
-    def fields(self) -> dict[str, Shape]:
-        """The declared fields of a map."""
-        if self._fields is None:
-            self._fields = {name: self._child(child) for name, child in self._properties().items()}
-        return self._fields
+    def declared(self, name: str) -> Shape | None:
+        """The shape of a field that the schema declares."""
+        known = self._fields.get(name)
+        if known is None:
+            child = self._properties.get(name)
+            if child is not None:
+                known = self._fields[name] = self._child(child)
+        return known
 
     @property
     def element(self) -> Shape | None:
@@ -88,7 +91,7 @@ class Shape:
 
     def child(self, name: str) -> Shape:
         """The shape of a field; where the schema forbids the field, one that takes it as a whole."""
-        return self.fields.get(name) or self.element or ATOMIC
+        return self.declared(name) or self.element or ATOMIC
 
     def _child(self, schema: Schema) -> Shape:
         resolved = schema.resolve()
@@ -96,11 +99,6 @@ class Shape:
             # A field may declare its own use of a named type atomic.
             resolved = _atomic(resolved)
         return Shape(resolved, self._preserve, self._ambiguities)
-
-    def _properties(self) -> dict[str, Schema]:
-        if self._schema.embedded_resource:
-            return _with_object_meta(self._schema.properties)
-        return self._schema.properties
 
 
 def _is_ambiguous(schema: Schema, known: dict[int, bool]) -> bool:

@@ -53,10 +53,10 @@ def _mismatch(shape: Shape, value: Any) -> str:
 
 
 def _in_map(shape: Shape, value: Object, path: str) -> list[str]:
-    declared, element = shape.fields, shape.element
+    element = shape.element
     found: list[str] = []
     for name, field in value.items():
-        child = declared.get(name) or element
+        child = shape.declared(name) or element
         if child is None:
             return [*found, f"{path}.{name}: field not declared in schema"]
         if type(field) in (dict, list) or type(field) not in _SCALARS.get(child.scalar, ()):

@@ -89,14 +89,13 @@ def to_fieldset(shape: Shape, value: Object) -> Tree:
 
 
 def _map_fields(shape: Shape, value: Object) -> Tree:
-    declared = shape.fields
     element = shape.element or ATOMIC
     tree: Tree = {}
     for name in sorted(value):
         field = value[name]
-        child = declared.get(name)
         kind = field.__class__
         if kind is dict:
+            child = shape.declared(name)
             if child is None:
                 node = _map_fields(element, field) if field and element.merges_map else LEAF
                 tree["f:" + name] = {SELF: LEAF, **node} if node else LEAF
@@ -107,6 +106,7 @@ def _map_fields(shape: Shape, value: Object) -> Tree:
                     tree["f:" + name] = node
                 continue
         elif kind is list:
+            child = shape.declared(name)
             shape_of_list = child or element
             if shape_of_list.merges_list:
                 node = _list_fields(shape_of_list, field)

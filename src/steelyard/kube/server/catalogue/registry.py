@@ -52,7 +52,7 @@ class Scale:
     selector: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Served:
     """One resource in one version. Described once, so identity is equality."""
 

@@ -4,7 +4,8 @@ As upstream does it, a definition is written, then its names are accepted, then 
 its own; the first is acknowledged when all are done (`settle`). It is served again after every restart (`load`). While
 one is being deleted its objects are deleted first; a finalizer that the deletion adds holds it that long.
 
-What a definition describes is parsed once per content and shared by all servers of the process.
+What a definition describes is parsed once per content and shared by all servers of the process that have it; it goes
+with the last of them, but for the newest.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import hashlib
 import logging
 from collections.abc import Iterable
 from typing import Final
+from weakref import ref
 
 import orjson
 
@@ -40,8 +42,8 @@ _MANAGER: Final = "kube-apiserver"
 """Upstream's controllers for definitions run in kube-apiserver, and write under its name."""
 _BACKGROUND: Final = DeleteOptions(propagation="Background")
 _AT_ONCE: Final = 20
-_KEPT_BYTES: Final = 256 * 1024 * 1024
-_BYTES_DESCRIBED: Final = 10
+_KEPT_BYTES: Final = 16 * 1024 * 1024
+_BYTES_DESCRIBED: Final = 20
 """What a description takes for each byte of its definition, about."""
 
 
@@ -188,7 +190,9 @@ def all_definitions(core: Core) -> list[Object]:
     return [record.object for record in core.store.scan(core.prefix(CUSTOM_RESOURCE_DEFINITIONS))]
 
 
-_served: Final[Kept[bytes, tuple[Served, ...]]] = Kept(_KEPT_BYTES)
+_living: Final[dict[bytes, tuple[ref[Served], ...]]] = {}
+"""What any server of the process serves."""
+_newest: Final[Kept[bytes, tuple[Served, ...]]] = Kept(_KEPT_BYTES)
 
 
 def served_by(definition: Object) -> tuple[Served, ...]:
@@ -198,10 +202,13 @@ def served_by(definition: Object) -> tuple[Served, ...]:
     is_ready = crdstatus.is_accepted(definition)
     content = orjson.dumps([definition.get("spec"), accepted, is_ready, terminating])
     digest = hashlib.blake2b(content, digest_size=16).digest()
-    found = _served.get(digest)
-    if found is None:
-        found = _describe_all(definition, terminating=terminating)
-        _served.put(digest, found, len(content) * _BYTES_DESCRIBED)
+    known = [served for each in _living.get(digest, ()) if (served := each()) is not None]
+    if known and len(known) == len(_living[digest]):
+        return tuple(known)
+    found = _describe_all(definition, terminating=terminating)
+    if found:
+        _living[digest] = tuple(ref(served, lambda _: _living.pop(digest, None)) for served in found)
+        _newest.put(digest, found, len(content) * _BYTES_DESCRIBED)
     return found
 
 

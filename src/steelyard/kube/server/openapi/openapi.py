@@ -29,7 +29,7 @@ from steelyard.kube.server.catalogue.registry import Registry, Served
 from steelyard.kube.server.openapi import components, paths, v2
 
 _KUBERNETES: Final = "v1.34.4"
-_KEPT_BYTES: Final = 64 * 1024 * 1024
+_KEPT_BYTES: Final = 16 * 1024 * 1024
 """Of the documents of custom resources that are ready, of each sort."""
 _V3: Final = "/openapi/v3"
 _V2: Final = "/openapi/v2"

@@ -21,7 +21,7 @@ from steelyard.kube.server.rights.rules import Rule
 GROUP: Final = "rbac.authorization.k8s.io"
 ROLES: Final = frozenset(("roles", "clusterroles"))
 BINDINGS: Final = frozenset(("rolebindings", "clusterrolebindings"))
-_REMEMBERED: Final = 8192
+_REMEMBERED: Final = 2048
 _LONGEST: Final = 512
 """Characters of a question whose answer is remembered."""
 

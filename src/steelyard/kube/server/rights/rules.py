@@ -54,16 +54,23 @@ class Rule:
 
 
 def compiled(rules: Any) -> tuple[Rule, ...]:
-    return tuple(_compile(objects.mapping(rule)) for rule in objects.sequence(rules))
+    known: dict[tuple[str, ...], frozenset[str]] = {}
+    return tuple(_compile(objects.mapping(rule), known) for rule in objects.sequence(rules))
 
 
-def _compile(rule: Object) -> Rule:
+def _compile(rule: Object, known: dict[tuple[str, ...], frozenset[str]]) -> Rule:
+    """Rules of one role are often alike, and share what they have in common: a set takes more than the text of it."""
+
+    def shared(field: str) -> frozenset[str]:
+        texts = _texts(rule, field)
+        return known.get(texts) or known.setdefault(texts, frozenset(texts))
+
     return Rule(
         rule,
-        frozenset(_texts(rule, "verbs")),
-        frozenset(_texts(rule, "apiGroups")),
-        frozenset(_texts(rule, "resources")),
-        frozenset(_texts(rule, "resourceNames")),
+        shared("verbs"),
+        shared("apiGroups"),
+        shared("resources"),
+        shared("resourceNames"),
         _texts(rule, "nonResourceURLs"),
     )
 

@@ -27,6 +27,8 @@ Piece = bytes | memoryview
 _STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _WORTH_JOINING: Final = 64 * 1024
+_SLICE_BYTES: Final = 16 * 1024
+"""One record of TLS: what is encrypted for a client that does not read is in memory for that client alone."""
 """Up to here head and body go out with one write: two would be two TLS records and two system calls. What is larger
 goes out in slices of this size.
 """
@@ -165,11 +167,11 @@ class Exchange:
     async def _write(self, data: Piece) -> None:
         """In slices, so that no more than one waits in memory for a client that does not read, and with others."""
         whole = memoryview(data)
-        for start in range(0, len(data), _WORTH_JOINING):
+        for start in range(0, len(data), _SLICE_BYTES):
             if not await self._is_writable():
                 return
-            await turns.take(_WORTH_JOINING, self.flow)
-            self.connection.write(whole[start : start + _WORTH_JOINING])
+            await turns.take(_SLICE_BYTES, self.flow)
+            self.connection.write(whole[start : start + _SLICE_BYTES])
 
     async def end(self) -> None:
         if await self._is_writable():

@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 Serve = Callable[[Exchange], Coroutine[Any, Any, None]]
 
 _BUFFER_BYTES: Final = 64 * 1024
-_UNREAD_BYTES: Final = 32 * 1024
+_UNREAD_BYTES: Final = 1024
 """Encrypted, besides what the socket has: with more, nothing is written before the client has read. A TLS transport
 would take half a megabyte.
 """
