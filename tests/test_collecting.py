@@ -81,3 +81,17 @@ def test_a_large_body_is_left_alone_until_it_goes() -> None:
 def test_what_stays_large_is_looked_through_after_a_while() -> None:
     plan = Plan()
     assert {0, 1} & {plan.generation(1_000_000, is_idle=False) for _ in range(_FIVE_MINUTES)}
+
+
+def test_everything_is_looked_through_soon_where_memory_has_grown() -> None:
+    plan = Plan(old=50_000, resident=100 << 20)
+    ticks = [plan.generation(100, is_idle=False, resident=130 << 20) for _ in range(100)]
+    assert ticks.index(2) == 99
+    plan.resident = 130 << 20
+    assert 2 not in [plan.generation(100, is_idle=False, resident=131 << 20) for _ in range(200)]
+
+
+def test_who_holds_very_much_is_not_held_up_while_there_is_much_to_do() -> None:
+    plan = Plan(old=1_000_000, resident=100 << 20)
+    assert 2 not in [plan.generation(100, is_idle=False, resident=500 << 20) for _ in range(200)]
+    assert plan.generation(100, is_idle=True, resident=500 << 20) == 2

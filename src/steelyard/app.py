@@ -48,6 +48,7 @@ from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server import hosting as hostings
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
+from steelyard.kube.server.fairness import memory
 from steelyard.kube.server.fairness.shares import Limits, Shares
 from steelyard.kube.server.hosting import Hosting
 from steelyard.kube.server.rights import accounttokens, authn
@@ -154,7 +155,7 @@ async def _serve(options: Options, on_ready: OnReady | None, companion: Companio
     async with contextlib.AsyncExitStack() as stack:
         with collecting.paused():
             platform = await stack.enter_async_context(started(options))
-        stack.enter_context(collecting.paced())
+        stack.enter_context(collecting.paced(after=memory.trim))
         if on_ready is not None:
             origin = options.platform_file or "none, built-in defaults"
             description = f"domain {options.platform.domain}, {options.platform.infrastructure} machines"

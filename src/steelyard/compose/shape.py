@@ -6,6 +6,9 @@ Claim kinds differ in what they let people say; all of them are brought into thi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field
+
 from steelyard.frozen import frozen
 
 
@@ -25,6 +28,13 @@ class ControlPlane:
 
 
 @frozen
+class Taint:
+    key: str
+    effect: str
+    value: str = ""
+
+
+@frozen
 class Pool:
     """Worker machines that are alike."""
 
@@ -32,12 +42,19 @@ class Pool:
     sizes: Sizes
     name: str = ""
     """Of the pools after the first; the first has none."""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of its Nodes."""
+    taints: tuple[Taint, ...] = ()
+    bounds: tuple[int, int] | None = None
+    """How few and how many machines an autoscaler may make of it; None where nothing scales it."""
 
 
 @frozen
 class Network:
     pods: str
     services: str
+    plugin: str = ""
+    """What carries the pods' traffic: cilium, calico, kube-ovn; empty where the infrastructure brings its own."""
 
 
 @frozen
@@ -49,3 +66,11 @@ class Shape:
     control_plane: ControlPlane
     pools: tuple[Pool, ...]
     network: Network
+    revision: str = "v1"
+    """Of the composition. What v1 makes of a shape never changes; what is added is for later ones."""
+    image: str = ""
+    """What machines of this version boot from, by the catalogue; empty where the infrastructure needs none."""
+    live_migration: bool = True
+    """Whether machines can move between hosts while they run, where the infrastructure is able to do that."""
+    endpoint: str = ""
+    """`host:port` at which the API is to be reached, where the claim or the platform says so."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Hashable
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Generic, ParamSpec, TypeVar, cast
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -67,18 +67,21 @@ class Kept(Generic[_K, _V]):
         self.bytes = 0
 
 
-def by_bytes(most: int, size: Callable[[_R], int]) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
-    """Remembers results of up to so many bytes, for a function of positional arguments."""
+def by_bytes(
+    most: int, size: Callable[[_R], int], key: Callable[..., Hashable]
+) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """Remembers results of up to so many bytes. The key stands for the arguments, which are not kept with it."""
 
     def remembering(function: Callable[_P, _R]) -> Callable[_P, _R]:
-        kept: Kept[Any, _R] = Kept(most)
+        kept: Kept[Hashable, _R] = Kept(most)
 
         @functools.wraps(function)
         def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
-            found = kept.get(arguments)
+            asked = key(*arguments, **named)
+            found = kept.get(asked)
             if found is None:
                 found = function(*arguments, **named)
-                kept.put(arguments, found, size(found))
+                kept.put(asked, found, size(found))
             return found
 
         return call

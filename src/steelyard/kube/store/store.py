@@ -46,7 +46,7 @@ COMPACTION_THRESHOLD: Final = 10_000
 """Obsolete rows beyond the retained ones before compaction is worth its writes."""
 _COMPACTION_THRESHOLD_WHEN_FULL: Final = 200
 _RECENT_CHANGES: Final = 2_048
-_RECENT_BYTES: Final = 4 * 1024 * 1024
+_RECENT_BYTES: Final = 2 * 1024 * 1024
 _MAX_BATCH: Final = 512
 _PARSED: Final = 256
 """So many of the newest states stay parsed, for those who are told of the change. An object takes several times the

@@ -42,7 +42,7 @@ _MANAGER: Final = "kube-apiserver"
 """Upstream's controllers for definitions run in kube-apiserver, and write under its name."""
 _BACKGROUND: Final = DeleteOptions(propagation="Background")
 _AT_ONCE: Final = 20
-_KEPT_BYTES: Final = 16 * 1024 * 1024
+_KEPT_BYTES: Final = 8 * 1024 * 1024
 _BYTES_DESCRIBED: Final = 20
 """What a description takes for each byte of its definition, about."""
 

@@ -13,7 +13,7 @@ from encoded parts, one per group and version, so that a new definition costs on
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Final, Literal, TypeAlias
 
 import orjson
@@ -90,6 +90,11 @@ def _document_bytes(document: Document) -> int:
     return len(document.body)
 
 
+def _marks(served: tuple[Served, ...], form: Form | None = None) -> Hashable:
+    """A document outlives what it describes until others take its place; the definition must not."""
+    return (*(each.mark for each in served), form)
+
+
 def _part_bytes(part: tuple[_Encoded, _Encoded]) -> int:
     return sum(len(each) for side in part for each in side.values())
 
@@ -133,7 +138,7 @@ def _builtin_digest(key: str) -> str:
     return documents.digest(f"{key} {types.digest()} {steelyard.__version__}".encode())
 
 
-@remembering.by_bytes(_KEPT_BYTES, _document_bytes)
+@remembering.by_bytes(_KEPT_BYTES, _document_bytes, _marks)
 def group_version(served: tuple[Served, ...]) -> Document:
     """The document of these resources, which are those of one group and version."""
     schemas, operations = _content(served)
@@ -191,7 +196,7 @@ def _content(served: Iterable[Served]) -> tuple[dict[str, Object], dict[str, Obj
     return schemas, operations
 
 
-@remembering.by_bytes(_KEPT_BYTES, _document_bytes)
+@remembering.by_bytes(_KEPT_BYTES, _document_bytes, _marks)
 def version_2(custom: tuple[Served, ...], form: Form) -> Document:
     """The document of version 2 of a server that serves these resources besides the built-in ones."""
     definitions, operations = _builtin_part(form)
@@ -222,7 +227,7 @@ def _builtin_part(form: Form) -> tuple[_Encoded, _Encoded]:
     return dict(sorted(definitions.items())), dict(sorted(operations.items()))
 
 
-@remembering.by_bytes(_KEPT_BYTES, _part_bytes)
+@remembering.by_bytes(_KEPT_BYTES, _part_bytes, _marks)
 def _part(served: tuple[Served, ...], form: Form) -> tuple[_Encoded, _Encoded]:
     """What custom resources add to the definitions of the built-in part, and to its paths."""
     return _encoded_part(served, form, _builtin_part(form)[0])

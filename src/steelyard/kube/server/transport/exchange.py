@@ -27,8 +27,8 @@ Piece = bytes | memoryview
 _STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _WORTH_JOINING: Final = 64 * 1024
-_SLICE_BYTES: Final = 16 * 1024
-"""One record of TLS: what is encrypted for a client that does not read is in memory for that client alone."""
+_SLICE_BYTES: Final = 8 * 1024
+"""Half a record of TLS: what is encrypted for a client that does not read is in memory for that client alone."""
 """Up to here head and body go out with one write: two would be two TLS records and two system calls. What is larger
 goes out in slices of this size.
 """

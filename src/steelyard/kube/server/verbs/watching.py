@@ -46,7 +46,7 @@ _PREFIXES: Final[dict[str, bytes]] = {
 }
 
 _SHARED_ITEMS: Final = 64
-_SHARED_BYTES: Final = 4 * 1024 * 1024
+_SHARED_BYTES: Final = 2 * 1024 * 1024
 _WORTH_JOINING: Final = 64 * 1024
 """Bytes of an object whose line is put together and kept for the next watcher."""
 
