@@ -41,9 +41,12 @@ class Aggregation(Work):
         self._core = core
         self._prefix = core.prefix(CLUSTER_ROLES)
         self._aggregated: set[str] = set()
+        self._labels: dict[str, Mapping[str, str]] = {}
+        """Of every ClusterRole. A role may be large: only those that are selected are read again."""
 
     def load(self, records: Iterable[Record]) -> None:
         self._aggregated.clear()
+        self._labels.clear()
         for record in self._core.store.scan(self._prefix):
             self._put(record)
 
@@ -54,10 +57,12 @@ class Aggregation(Work):
             self._put(change.record)
         else:
             self._aggregated.discard(change.key)
+            self._labels.pop(change.key, None)
         for key in self._aggregated:
             self.enqueue(key)
 
     def _put(self, record: Record) -> None:
+        self._labels[record.key] = objects.labels(record.object)
         if _AGGREGATES in record.value:
             self._aggregated.add(record.key)
             self.enqueue(record.key)
@@ -68,10 +73,9 @@ class Aggregation(Work):
         record = self._core.store.head(item)
         if record is None or not record.object.get("aggregationRule") or objects.is_being_deleted(record.object):
             return
-        newest = (self._core.store.head(listed.key) for listed in self._core.store.scan(self._prefix))
-        roles = {objects.name(each.object): each.object for each in newest if each is not None}
         try:
-            rules = gathered(record.object, roles)
+            others = (key for key in selected(record.object, self._labels) if key != item)
+            rules = gathered(self._read(others))
         except TooMany:
             _log.warning("cluster role gathers too many rules, and stays as it is", extra={"key": item})
             return
@@ -82,12 +86,25 @@ class Aggregation(Work):
             return
         self.write(self._core.put(record.key, changed, expect=record.revision), item)
 
+    def _read(self, keys: Iterable[str]) -> Iterator[Object]:
+        for key in keys:
+            found = self._core.store.head(key)
+            if found is not None:
+                yield found.object
 
-def gathered(role: Object, roles: Mapping[str, Object]) -> list[Object]:
-    """The rules of the roles that it selects, in the order of their names, each once. Raises TooMany."""
+
+def selected(role: Object, labels: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """Which of the roles with these labels it selects, in the order of their names."""
+    for selector in objects.sequence(objects.at(role, "aggregationRule", "clusterRoleSelectors")):
+        wanted = selectors.from_object(objects.mapping(selector))
+        yield from (name for name in sorted(labels) if wanted.matches(labels[name]))
+
+
+def gathered(roles: Iterable[Object]) -> list[Object]:
+    """Their rules, each once. Raises TooMany."""
     found: dict[bytes, Object] = {}
     size = 0
-    for rule in _selected(role, roles):
+    for rule in (objects.mapping(rule) for role in roles for rule in objects.sequence(role.get("rules"))):
         text = orjson.dumps(rule, option=orjson.OPT_SORT_KEYS)
         if text not in found:
             found[text] = rule
@@ -95,15 +112,6 @@ def gathered(role: Object, roles: Mapping[str, Object]) -> list[Object]:
             if size > _MOST_BYTES:
                 raise TooMany
     return list(found.values())
-
-
-def _selected(role: Object, roles: Mapping[str, Object]) -> Iterator[Object]:
-    own = objects.name(role)
-    for selector in objects.sequence(objects.at(role, "aggregationRule", "clusterRoleSelectors")):
-        wanted = selectors.from_object(objects.mapping(selector))
-        for name in sorted(roles):
-            if name != own and wanted.matches(objects.labels(roles[name])):
-                yield from map(objects.mapping, objects.sequence(roles[name].get("rules")))
 
 
 def with_rules(role: Object, rules: list[Object], timestamp: str) -> Object:

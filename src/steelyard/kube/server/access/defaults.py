@@ -48,7 +48,8 @@ def _granted() -> list[tuple[Resource, Object]]:
     # `admin` gathers `edit`, which gathers `view`.
     aggregated = [obj for _, obj in reversed(listed) if obj.get("aggregationRule")]
     for role in aggregated:
-        role["rules"] = aggregation.gathered(role, roles)
+        chosen = aggregation.selected(role, {name: objects.labels(each) for name, each in roles.items()})
+        role["rules"] = aggregation.gathered(roles[name] for name in chosen if name != objects.name(role))
     behind = [(aggregation.CLUSTER_ROLES, role) for role in aggregated]
     first = [entry for entry in listed[: len(roles)] if not entry[1].get("aggregationRule")]
     return [*first, *behind, *listed[len(roles) :]]

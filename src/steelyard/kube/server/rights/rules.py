@@ -1,12 +1,12 @@
 """Policy rules: does one allow a request, does a set of them cover another, and how they read in a refusal.
 
-A rule is compiled to sets once, when its role is read; a request is then matched with a few lookups.
+A rule is read once, when its role is; a request is then matched with a few lookups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final, TypeAlias
 
 from steelyard.frozen import frozen
 from steelyard.kube import effort, errors, fields, objects
@@ -14,6 +14,8 @@ from steelyard.kube.objects import Object
 from steelyard.kube.server.rights.authz import Attributes
 
 _ALL: Final = "*"
+_FEW: Final = 8
+"""Words that are looked through as quickly as a set."""
 _COMPARING: Final = 50
 """Steps of effort that it takes to compare a right with one rule."""
 _TOLD: Final = 1_000
@@ -24,16 +26,30 @@ FULL_AUTHORITY: Final[tuple[Object, ...]] = (
 )
 
 
+Words: TypeAlias = Collection[str]
+
+
 @frozen
 class Rule:
-    """One entry of a role's `rules`; `source` is that entry, read-only."""
+    """One entry of a role's `rules`, as small as it can be: a role may have ten thousand of them."""
 
-    source: Object
-    verbs: frozenset[str]
-    groups: frozenset[str]
-    resources: frozenset[str]
-    names: frozenset[str]
-    urls: tuple[str, ...]
+    verbs: Words
+    groups: Words
+    resources: Words
+    names: Words
+    urls: Words
+
+    @property
+    def source(self) -> Object:
+        """As the role has it."""
+        fields_ = {
+            "verbs": self.verbs,
+            "apiGroups": self.groups,
+            "resources": self.resources,
+            "resourceNames": self.names,
+            "nonResourceURLs": self.urls,
+        }
+        return {name: list(words) for name, words in fields_.items() if words}
 
     def allows(self, asked: Attributes) -> bool:
         if asked.verb not in self.verbs and _ALL not in self.verbs:
@@ -54,25 +70,27 @@ class Rule:
 
 
 def compiled(rules: Any) -> tuple[Rule, ...]:
-    known: dict[tuple[str, ...], frozenset[str]] = {}
+    known: dict[tuple[str, ...], Words] = {}
     return tuple(_compile(objects.mapping(rule), known) for rule in objects.sequence(rules))
 
 
-def _compile(rule: Object, known: dict[tuple[str, ...], frozenset[str]]) -> Rule:
-    """Rules of one role are often alike, and share what they have in common: a set takes more than the text of it."""
-
-    def shared(field: str) -> frozenset[str]:
-        texts = _texts(rule, field)
-        return known.get(texts) or known.setdefault(texts, frozenset(texts))
-
+def _compile(rule: Object, known: dict[tuple[str, ...], Words]) -> Rule:
     return Rule(
-        rule,
-        shared("verbs"),
-        shared("apiGroups"),
-        shared("resources"),
-        shared("resourceNames"),
-        _texts(rule, "nonResourceURLs"),
+        _words(rule, "verbs", known),
+        _words(rule, "apiGroups", known),
+        _words(rule, "resources", known),
+        _words(rule, "resourceNames", known),
+        _words(rule, "nonResourceURLs", known),
     )
+
+
+def _words(rule: Object, field: str, known: dict[tuple[str, ...], Words]) -> Words:
+    """In order, and quick to look one up in. Rules that are alike share them."""
+    texts = _texts(rule, field)
+    words = known.get(texts)
+    if words is None:
+        words = known[texts] = texts if len(texts) <= _FEW else dict.fromkeys(texts)
+    return words
 
 
 def uncovered(held: Sequence[Rule], wanted: Iterable[Object]) -> list[Object]:
