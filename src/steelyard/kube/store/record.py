@@ -18,10 +18,10 @@ from steelyard.kube.objects import Object
 Revision = NewType("Revision", int)
 _WORTH_KEEPING: Final = 8 * 1024
 """Bytes of JSON whose object stays in memory after a list has looked at it."""
-_KEPT_BYTES: Final = 2 * 1024 * 1024
+_KEPT_BYTES: Final = 512 * 1024
 """Of the JSON of those whose objects stay for the next who asks. An object takes up to thirty times as much as its
 JSON, and records live as long as somebody may still ask what has changed."""
-_TOO_LARGE: Final = 256 * 1024
+_TOO_LARGE: Final = 128 * 1024
 """Bytes of JSON whose object is made anew for everybody who asks."""
 
 
