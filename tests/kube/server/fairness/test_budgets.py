@@ -193,6 +193,28 @@ async def test_patches_do_not_make_an_object_larger_than_a_body(site: Site) -> N
     assert (await site.request("PATCH", f"{path}/a", copies, headers=headers)).code in {413, 422}
 
 
+async def test_defaults_do_not_make_a_large_object_of_a_small_one(site: Site) -> None:
+    one = {"type": "object", "properties": {f"p{n}": {"type": "string", "default": "d"} for n in range(1000)}}
+    schema = {"type": "object", "properties": {"items": {"type": "array", "items": one}}}
+    definition = simple_definition(PARTS)
+    definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert (await site.request("POST", definitions, definition)).code == 201
+    path = f"/apis/{PARTS.api_version}/namespaces/default/{PARTS.plural}"
+    answer = await site.request("POST", path, {**make(PARTS, "a"), "items": [{}] * 200})
+    assert (answer.code, answer.json()["reason"]) == (413, "RequestEntityTooLarge")
+    assert (await site.request("POST", path, {**make(PARTS, "b"), "items": [{}] * 2})).code == 201
+
+
+async def test_of_very_many_mistakes_the_first_are_told(site: Site) -> None:
+    bad = config_map("a", {f"bad key {n}": "" for n in range(3000)})
+    answer = await site.request("POST", CONFIG_MAPS, bad, headers=PLAIN)
+    assert answer.code == 422
+    causes = answer.json()["details"]["causes"]
+    assert len(causes) <= 1001
+    assert "more" in causes[-1]["message"] or "more" in answer.json()["message"]
+
+
 async def test_long_yaml_means_the_same_as_short_yaml(site: Site) -> None:
     headers = {"Content-Type": "application/yaml"}
     text = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: long}\ndata:\n" + b"".join(

@@ -550,6 +550,12 @@ class TestRequestsInPieces:
         assert (await reader.readline()) == b"HTTP/1.1 201 Created\r\n"
         writer.close()
 
+    async def test_in_very_many_tiny_chunks(self, site: Site) -> None:
+        reader, writer = await site.connect()
+        writer.write(self.HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * (budgets.MAX_PIECES + 10))
+        assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
+        writer.close()
+
     async def test_a_client_that_waits_for_a_word_before_its_body_gets_it(self, site: Site) -> None:
         reader, writer = await site.connect()
         head, _, body = self.whole("Expect: 100-continue").partition(b"\r\n\r\n")
