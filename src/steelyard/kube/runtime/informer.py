@@ -48,6 +48,8 @@ class Informer:
         """Why the resource cannot be read, for as long as that lasts; a failure that passes is none."""
         self.is_missing = False
         """Whether nothing serves the kind."""
+        self.is_optional = False
+        """Whether that is no problem: a kind of other people's programs, of which nobody may have an object."""
 
     def __len__(self) -> int:
         return len(self._cache)
@@ -135,7 +137,8 @@ class Informer:
         self.synced.set()
         if not self.is_missing:
             self.is_missing = True
-            _log.warning("kind is not served, and taken for empty until it is")
+            log = _log.debug if self.is_optional else _log.warning
+            log("kind is not served, and taken for empty until it is")
         self._failures += 1
         self._set_problem(f"no CustomResourceDefinition serves {self.resource.group_resource}")
         await self._clock.sleep(_MISSING_DELAY * random.uniform(0.8, 1.2))  # noqa: S311 (jitter, not a secret)

@@ -22,11 +22,15 @@ class Informers:
         self.on_recovery: Callable[[], None] | None = None
         """Called when a resource that could not be read can be read again."""
 
-    def of(self, resource: Resource) -> Informer:
-        """The resource's informer, made on first use; started at once when `run` is under way."""
+    def of(self, resource: Resource, *, optional: bool = False) -> Informer:
+        """The resource's informer, made on first use; started at once when `run` is under way. It is optional for as
+        long as nobody needs it."""
         informer = self._informers.get(resource)
-        if informer is None:
+        if informer is not None:
+            informer.is_optional = informer.is_optional and optional
+        else:
             informer = Informer(self._client, resource, namespace=self._namespace, clock=self._clock)
+            informer.is_optional = optional
             informer.on_trouble(functools.partial(self._tell, informer))
             self._informers[resource] = informer
             if self._group:

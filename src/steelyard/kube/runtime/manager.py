@@ -100,7 +100,8 @@ class Manager:
 
     def problem(self) -> str | None:
         """What keeps the controllers from their work, if anything: kinds that are not served or cannot be read."""
-        troubles = "; ".join(informer.problem for informer in self._needed if informer.problem)
+        needed = (each for each in self._needed if not (each.is_optional and each.is_missing))
+        troubles = "; ".join(informer.problem for informer in needed if informer.problem)
         if self.ready.is_set():
             return troubles or None
         return f"the controllers are starting{': ' if troubles else ''}{troubles}"
