@@ -3,11 +3,10 @@
 `read()` finds and loads it; `Platform` is the frozen result that composition, controllers and the command line share.
 """
 
+from steelyard.settings.integrations import Integration, Integrations
 from steelyard.settings.model import (
     ClusterNetwork,
     Environment,
-    Integration,
-    Integrations,
     Platform,
     Previews,
     Simulated,

@@ -10,13 +10,15 @@ import ipaddress
 import re
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from steelyard.api import infrastructures, versions
 from steelyard.api.claims import EnvironmentName
 from steelyard.api.infrastructures import InfrastructureName
 from steelyard.api.sizes import ControlPlaneReplicas, CpuCores, DiskGb, MemoryGi, WorkerReplicas
+from steelyard.settings.base import SettingsModel
+from steelyard.settings.integrations import Integrations
+from steelyard.settings.kubevirt import Kubevirt
 from steelyard.settings.problems import nearest
 
 PREVIEW: Final = re.compile(r"pr-[1-9][0-9]{0,9}")
@@ -24,18 +26,6 @@ OFFERED_INFRASTRUCTURES: Final = "infrastructures"
 """In the context of a validation: what the platform at hand can make machines of."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-
-
-class SettingsModel(BaseModel):
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        validate_by_name=True,
-        validate_by_alias=True,
-        serialize_by_alias=True,
-        extra="forbid",
-        frozen=True,
-        strict=True,
-    )
 
 
 def _network(value: str) -> str:
@@ -223,40 +213,6 @@ def _complete(name: str, given: dict[str, Any]) -> dict[str, Any]:
     return {**MATRIX[str(like)].model_dump(), "purpose": "", "aliases": (), "databasePrefix": prefix, **given}
 
 
-class Integration(SettingsModel):
-    enabled: bool = Field(
-        default=False,
-        description="Whether objects are composed for it and waited for. Off by default: embedded, none of them runs.",
-    )
-
-
-def _integration(description: str) -> Any:
-    return Field(default=Integration(), description=description)
-
-
-class Integrations(SettingsModel):
-    """Programs that Steelyard works together with where they are installed."""
-
-    argocd: Integration = _integration("Argo CD: new clusters are registered, applications and add-ons deployed.")
-    kargo: Integration = _integration("Kargo: promotion of applications from stage to stage.")
-    vault: Integration = _integration("Vault: credentials are kept there.")
-    external_secrets: Integration = _integration("External Secrets: secrets are brought into clusters.")
-    backstage: Integration = _integration("Backstage: clusters and services appear in its catalogue.")
-    crossplane: Integration = _integration("Crossplane: claims are composed by its composition function.")
-    keycloak: Integration = _integration("Keycloak: people log in with it.")
-    tekton: Integration = _integration("Tekton: builds of applications.")
-    harbor: Integration = _integration("Harbor: container images.")
-    prometheus: Integration = _integration("Prometheus: metrics and alerts.")
-
-    def enabled(self) -> tuple[str, ...]:
-        """Keys of the enabled ones, as the file writes them."""
-        return tuple(
-            field.alias or name
-            for name, field in type(self).model_fields.items()
-            if cast(Integration, getattr(self, name)).enabled
-        )
-
-
 class ClusterNetwork(SettingsModel):
     """Address ranges inside each workload cluster. Clusters are isolated, so all may use the same ones."""
 
@@ -384,9 +340,9 @@ class Platform(SettingsModel):
     )
     infrastructure: InfrastructureName = Field(
         default="simulated",
-        description="What machines are made of where a claim does not say. This version offers "
-        f"{' and '.join(infrastructures.OFFERED)} machines, which exist as state only and need nothing; kvm (plain KVM "
-        "hosts) and kubevirt come later.",
+        description="What machines are made of where a claim does not say: simulated ones exist as state only and need "
+        "nothing; kubevirt are virtual machines of a management cluster with KubeVirt and its Cluster API provider. "
+        "Machines of kvm (plain KVM hosts) come later.",
     )
     environments: dict[EnvironmentName, Environment] = Field(
         default=MATRIX,
@@ -399,6 +355,7 @@ class Platform(SettingsModel):
     )
     integrations: Integrations = Field(default=Integrations(), description="Programs to work together with.")
     simulated: Simulated = Field(default=Simulated(), description="How simulated machines behave.")
+    kubevirt: Kubevirt = Field(default=Kubevirt(), description="Machines that KubeVirt runs.")
     audit: Audit = Field(default=Audit(), description="The log of requests.")
     limits: Limits = Field(default=Limits(), description="How much is done at once.")
     connection_secrets: ConnectionSecrets = Field(
