@@ -1,4 +1,4 @@
-"""Reading the golden cases: a claim, what was observed, and what is to come of it.
+"""Reading the golden cases: a claim, what was observed, and what is to come of it on which platform.
 
 With `UPDATE_GOLDEN=1` in the environment the tests write `desired.yaml` instead of comparing it; read the difference
 before committing it.
@@ -11,18 +11,35 @@ from typing import Any, cast
 
 import yaml
 
+from steelyard import settings
 from steelyard.compose import identity, offering
 from steelyard.compose.composed import Composed, Observed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
 
-FOLDER = Path(__file__).parent.parent / "golden" / "workloadcluster"
-CASES = sorted(path.name for path in FOLDER.iterdir())
+GOLDEN = Path(__file__).parent.parent / "golden"
+FOLDER = GOLDEN / "workloadcluster"
+"""Claims of the first revision: what becomes of them never changes."""
+NEWER = ("workloadcluster-v2", "kubernetescluster")
+CASES = [
+    *sorted(path.name for path in FOLDER.iterdir()),
+    *sorted(f"{folder}/{path.name}" for folder in NEWER for path in (GOLDEN / folder).glob("*")),
+]
+
+
+def folder(case: str) -> Path:
+    return (GOLDEN if "/" in case else FOLDER) / case
 
 
 def load(case: str, name: str) -> Object:
-    return cast(Object, yaml.safe_load((FOLDER / case / name).read_text(encoding="utf-8")) or {})
+    return cast(Object, yaml.safe_load((folder(case) / name).read_text(encoding="utf-8")) or {})
+
+
+def platform(case: str) -> Platform:
+    """The one that the case comes with, else one with nothing but a domain."""
+    file = folder(case) / "platform.yaml"
+    return settings.parse(file.read_text(encoding="utf-8") if file.is_file() else "domain: pnats.cloud")
 
 
 def observed(case: str) -> Observed:
@@ -34,7 +51,9 @@ def observed(case: str) -> Observed:
 
 def compose(claim: Object, found: Observed, platform: Platform) -> Composed:
     """As the claims controller does it."""
-    return identity.of_claim(claim, offering.STANDARD.kinds[0].compose(claim, found, platform))
+    kind = offering.STANDARD.kind_of(claim)
+    assert kind is not None
+    return identity.of_claim(claim, kind.compose(claim, found, platform))
 
 
 def as_document(composed: Composed) -> Object:
@@ -55,7 +74,7 @@ def as_document(composed: Composed) -> Object:
 
 
 def write(case: str, document: Object) -> None:
-    (FOLDER / case / "desired.yaml").write_text(
+    (folder(case) / "desired.yaml").write_text(
         yaml.dump(document, Dumper=_NoAliases, sort_keys=False, width=120), encoding="utf-8"
     )
 

@@ -11,8 +11,9 @@ import pytest
 from steelyard import settings
 from steelyard.api.workloadcluster import WorkloadClusterSpec
 from steelyard.compose import names
+from steelyard.compose.cluster import progress
 from steelyard.compose.composed import NOTHING, Composed, Observed
-from steelyard.compose.workloadcluster import effective, progress
+from steelyard.compose.workloadcluster import effective
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
@@ -160,12 +161,12 @@ def test_a_claim_that_cannot_be_read_names_the_field() -> None:
 
 
 def test_an_enabled_integration_that_is_not_there_yet_is_reported() -> None:
-    platform = settings.parse("integrations: {argocd: {enabled: true}}")
+    platform = settings.parse("integrations: {kargo: {enabled: true}}")
 
     reported = condition(compose(claim(), platform=platform), "Integrated")
 
     assert reported.status == "False"
-    assert "argocd" in reported.message
+    assert "kargo" in reported.message
     assert condition(compose(claim()), "Integrated") is None
 
 

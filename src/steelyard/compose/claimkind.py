@@ -81,6 +81,8 @@ class ClaimKind:
     compose: Compose
     makes: tuple[Resource, ...]
     """Everything that any revision of its composition can make: what is watched, and can be deleted."""
+    others: tuple[Resource, ...] = ()
+    """Those of `makes` that other people's programs define: they may be missing where nobody uses those."""
     guide: Guide = field(default_factory=Guide)
     watches: tuple[Watched, ...] = ()
     indexed: tuple[tuple[Resource, str], ...] = ()

@@ -7,26 +7,31 @@ what the lifecycle fills in (endpoint, owner references, status) stays its own u
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from steelyard.api.clusterapi import resources, wellknown
-from steelyard.compose import names
+from steelyard.compose import healthchecks, names
 from steelyard.compose.composed import FIRST_STAGE, Desired
 from steelyard.compose.infrastructure import Infrastructure
-from steelyard.compose.shape import Pool, Shape, Sizes
+from steelyard.compose.parts import of_cluster, of_pool
+from steelyard.compose.shape import Pool, Shape, Sizes, Taint
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import Resource
+from steelyard.kube.resources import NAMESPACES
 
 MAKES: Final = (
     resources.CLUSTERS,
     resources.KUBEADM_CONTROL_PLANES,
     resources.KUBEADM_CONFIG_TEMPLATES,
     resources.MACHINE_DEPLOYMENTS,
+    resources.MACHINE_HEALTH_CHECKS,
+    NAMESPACES,
 )
 """Besides an infrastructure's own kinds."""
 CLUSTER: Final = "cluster"
 CONTROL_PLANE: Final = "control-plane"
+NAMESPACE: Final = "namespace"
 INFRASTRUCTURE: Final = "infrastructure"
 _CLUSTER_STAGE: Final = FIRST_STAGE + 1
 """The Cluster goes before its parts: deleting it drains and deletes machines in order; a template or a control plane
@@ -35,68 +40,56 @@ that vanished under it would leave machines behind."""
 # Where containerd listens on every image that Cluster API's image-builder makes.
 _CRI_SOCKET: Final = "unix:///var/run/containerd/containerd.sock"
 
+_CONTROL_PLANE_LABELS: Final = {"kube-ovn": {"kube-ovn/role": "master"}}
+"""By network plugin: what it finds the Nodes by that its database is to run on."""
+
 
 def parts(shape: Shape, infrastructure: Infrastructure) -> dict[str, Desired]:
     """By resource name."""
-    made: dict[str, Desired] = {
-        INFRASTRUCTURE: Desired(
-            infrastructure.cluster,
-            _part(shape, infrastructure.cluster, shape.name, infrastructure.cluster_spec(shape)),
-        )
-    }
+    made: dict[str, Desired] = {}
+    if infrastructure.has_namespace:
+        made[NAMESPACE] = _namespace(shape)
+    made[INFRASTRUCTURE] = Desired(
+        infrastructure.cluster,
+        of_cluster(shape, infrastructure.cluster, shape.name, infrastructure.cluster_spec(shape)),
+    )
     plane = names.control_plane(shape.name)
     made["control-plane-machines"] = _template(shape, infrastructure, plane, shape.control_plane.sizes)
     made[CONTROL_PLANE] = Desired(
-        resources.KUBEADM_CONTROL_PLANES, _control_plane(shape, machines=_reference(made["control-plane-machines"]))
+        resources.KUBEADM_CONTROL_PLANES,
+        _control_plane(shape, infrastructure, machines=_reference(made["control-plane-machines"])),
     )
     made[CLUSTER] = Desired(
         resources.CLUSTERS,
         _cluster(shape, infrastructure),
-        owned="guarded",
+        # Nobody owns an object in another namespace.
+        owned="no" if infrastructure.has_namespace else "guarded",
         deletion_stage=_CLUSTER_STAGE,
     )
     for pool in shape.pools:
         made |= _pool(shape, infrastructure, pool)
-    return made
+    if infrastructure.has_health_checks:
+        made |= healthchecks.parts(shape)
+    return {**made, **infrastructure.further(shape)}
 
 
 def workers(pool: Pool) -> str:
     """The resource name of a pool's MachineDeployment."""
-    return _of_pool("workers", pool)
-
-
-def _of_pool(part: str, pool: Pool) -> str:
-    return f"{part}-{pool.name}" if pool.name else part
+    return of_pool("workers", pool)
 
 
 def _pool(shape: Shape, infrastructure: Infrastructure, pool: Pool) -> dict[str, Desired]:
     name = names.machine_deployment(shape.name, pool.name)
     machines = _template(shape, infrastructure, name, pool.sizes)
-    bootstrap = _bootstrap(shape, name)
+    bootstrap = _bootstrap(shape, infrastructure, name, pool)
     return {
-        _of_pool("worker-machines", pool): machines,
-        _of_pool("worker-bootstrap", pool): bootstrap,
+        of_pool("worker-machines", pool): machines,
+        of_pool("worker-bootstrap", pool): bootstrap,
         workers(pool): Desired(
             resources.MACHINE_DEPLOYMENTS,
             _workers(shape, name, pool, machines=_reference(machines), bootstrap=_reference(bootstrap)),
         ),
     }
-
-
-def _part(shape: Shape, resource: Resource, name: str, spec: Object | None = None) -> Object:
-    """An object of the cluster."""
-    obj: Object = {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {
-            "name": name,
-            "namespace": shape.namespace,
-            "labels": {wellknown.CLUSTER_NAME_LABEL: shape.name},
-        },
-    }
-    if spec is not None:
-        obj["spec"] = spec
-    return obj
 
 
 def _reference(part: Desired) -> Object:
@@ -106,12 +99,12 @@ def _reference(part: Desired) -> Object:
 
 def _template(shape: Shape, infrastructure: Infrastructure, base: str, sizes: Sizes) -> Desired:
     spec: Object = {"template": {"spec": infrastructure.machine_spec(shape, sizes)}}
-    obj = _part(shape, infrastructure.template, names.template(base, spec), spec)
+    obj = of_cluster(shape, infrastructure.template, names.template(base, spec), spec)
     return Desired(infrastructure.template, obj, in_use_while_rolling=True)
 
 
 def _cluster(shape: Shape, infrastructure: Infrastructure) -> Object:
-    obj = _part(
+    obj = of_cluster(
         shape,
         resources.CLUSTERS,
         shape.name,
@@ -136,8 +129,15 @@ def _cluster(shape: Shape, infrastructure: Infrastructure) -> Object:
     return obj
 
 
-def _control_plane(shape: Shape, *, machines: Object) -> Object:
-    return _part(
+def _namespace(shape: Shape) -> Desired:
+    obj = of_cluster(shape, NAMESPACES, shape.namespace)
+    obj["metadata"]["labels"] |= {names.ENVIRONMENT: shape.environment, "cluster-type": "workload"}
+    return Desired(NAMESPACES, obj)
+
+
+def _control_plane(shape: Shape, infrastructure: Infrastructure, *, machines: Object) -> Object:
+    registration = _registration(infrastructure, labels=_CONTROL_PLANE_LABELS.get(shape.network.plugin, {}))
+    return of_cluster(
         shape,
         resources.KUBEADM_CONTROL_PLANES,
         names.control_plane(shape.name),
@@ -146,8 +146,8 @@ def _control_plane(shape: Shape, *, machines: Object) -> Object:
             "version": shape.version,
             "machineTemplate": {"spec": {"infrastructureRef": machines}},
             "kubeadmConfigSpec": {
-                "initConfiguration": {"nodeRegistration": {"criSocket": _CRI_SOCKET}},
-                "joinConfiguration": {"nodeRegistration": {"criSocket": _CRI_SOCKET}},
+                "initConfiguration": {"nodeRegistration": registration},
+                "joinConfiguration": {"nodeRegistration": dict(registration)},
             },
             # One more before one less: a single control-plane machine is never replaced by taking it away.
             "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}},
@@ -155,17 +155,33 @@ def _control_plane(shape: Shape, *, machines: Object) -> Object:
     )
 
 
-def _bootstrap(shape: Shape, base: str) -> Desired:
-    spec: Object = {
-        "template": {"spec": {"joinConfiguration": {"nodeRegistration": {"criSocket": _CRI_SOCKET}}}},
-    }
-    obj = _part(shape, resources.KUBEADM_CONFIG_TEMPLATES, names.template(base, spec), spec)
+def _registration(infrastructure: Infrastructure, *, labels: Mapping[str, str], taints: Sequence[Taint] = ()) -> Object:
+    """How a machine makes itself known as a Node."""
+    registration: Object = {"criSocket": _CRI_SOCKET}
+    arguments = {"cloud-provider": "external"} if infrastructure.has_cloud_controller else {}
+    if labels:
+        arguments["node-labels"] = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+    if arguments:
+        registration["kubeletExtraArgs"] = [{"name": name, "value": value} for name, value in arguments.items()]
+    if taints:
+        registration["taints"] = [_taint(each) for each in taints]
+    return registration
+
+
+def _taint(taint: Taint) -> Object:
+    return {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
+
+
+def _bootstrap(shape: Shape, infrastructure: Infrastructure, base: str, pool: Pool) -> Desired:
+    registration = _registration(infrastructure, labels=pool.labels, taints=pool.taints)
+    spec: Object = {"template": {"spec": {"joinConfiguration": {"nodeRegistration": registration}}}}
+    obj = of_cluster(shape, resources.KUBEADM_CONFIG_TEMPLATES, names.template(base, spec), spec)
     return Desired(resources.KUBEADM_CONFIG_TEMPLATES, obj, in_use_while_rolling=True)
 
 
 def _workers(shape: Shape, name: str, pool: Pool, *, machines: Object, bootstrap: Object) -> Object:
     own = {wellknown.CLUSTER_NAME_LABEL: shape.name, wellknown.MACHINE_DEPLOYMENT_LABEL: name}
-    return _part(
+    return of_cluster(
         shape,
         resources.MACHINE_DEPLOYMENTS,
         name,

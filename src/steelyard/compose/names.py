@@ -7,6 +7,7 @@ it, so a change makes a new template, and its new name is what rolls the machine
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Final
 
 import orjson
@@ -22,6 +23,10 @@ finds its cluster again."""
 ENVIRONMENT: Final = "steelyard.dev/environment"
 RESOURCE_NAME: Final = "steelyard.dev/resource-name"
 """Annotation: which part of the composition the object is."""
+
+_DIGITS: Final = 6
+_READABLE: Final = 63 - 1 - _DIGITS
+_OWN: Final = re.compile(rf"[a-z0-9-]+-[0-9a-f]{{{_DIGITS}}}")
 
 
 def cluster(claim: Object) -> str:
@@ -46,6 +51,29 @@ def template(base: str, spec: Object) -> str:
     """`dev-md-0` and its spec give `dev-md-0-3f2a9c1b`."""
     digest = hashlib.sha256(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)).hexdigest()
     return f"{base}-{digest[:8]}"
+
+
+def external(namespace: str, name: str) -> str:
+    """For what a claim has outside its namespace, such as a namespace of its cluster's own: no two claims share it.
+
+    >>> external("team-a", "shop")
+    'team-a-shop-6b3e35'
+    """
+    digest = hashlib.sha256(f"{namespace}/{name}".encode()).hexdigest()[:_DIGITS]
+    return f"{f'{namespace}-{name}'[:_READABLE].rstrip('-')}-{digest}"
+
+
+def claim_of(namespace: str, cluster_name: str) -> tuple[str, str]:
+    """Namespace and name of the claim for a cluster, by those of the cluster: it is in the claim's namespace, or in one
+    of its own, whose name begins with that of the claim's.
+    """
+    readable = namespace[: -_DIGITS - 1]
+    if _OWN.fullmatch(namespace):
+        for end in range(1, len(readable) + 1):
+            home = readable[:end]
+            if f"{home}-{cluster_name}".startswith(readable) and external(home, cluster_name) == namespace:
+                return home, cluster_name
+    return namespace, cluster_name
 
 
 def claim_labels(claim: Object) -> dict[str, str]:

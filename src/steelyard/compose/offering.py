@@ -13,6 +13,7 @@ from steelyard.api import crd
 from steelyard.api.model import Kind
 from steelyard.compose.claimkind import ClaimKind
 from steelyard.compose.infrastructure import Infrastructure
+from steelyard.compose.infrastructures.kubevirt import KUBEVIRT
 from steelyard.compose.infrastructures.simulated import SIMULATED
 from steelyard.compose.workloadcluster import kind as workloadcluster
 from steelyard.frozen import frozen
@@ -54,4 +55,4 @@ def offering(infrastructures: tuple[Infrastructure, ...], *more: ClaimKind) -> O
     return Offering((workloadcluster.claim_kind(infrastructures), *more), infrastructures)
 
 
-STANDARD: Final = offering((SIMULATED,))
+STANDARD: Final = offering((SIMULATED, KUBEVIRT))

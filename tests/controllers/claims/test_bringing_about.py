@@ -36,7 +36,7 @@ async def test_a_claim_becomes_cluster_api_objects_and_says_so(stage: Stage) -> 
     assert message == "control plane 0/1, workers 0/4: waiting for the cluster's infrastructure"
     claim = await stage.get()
     assert claim["status"]["parameters"]["cpuCores"] == 8
-    assert claim["status"]["compositionRevision"] == "v1"
+    assert claim["status"]["compositionRevision"] == "v2"
     assert claim["status"]["observedGeneration"] == 1
 
 
@@ -237,8 +237,8 @@ async def test_a_paused_claim_is_left_alone_until_it_goes_on(stage: Stage, annot
 
 
 async def test_a_claim_stored_for_an_infrastructure_that_is_not_there_is_refused_on_the_claim(tmp_path: Path) -> None:
-    async with stages.opened(tmp_path, infrastructures=("simulated", "kubevirt")) as stage:
-        await stage.claim(infrastructure="kubevirt")
+    async with stages.opened(tmp_path, infrastructures=("simulated", "kvm")) as stage:
+        await stage.claim(infrastructure="kvm")
 
         assert (await stage.condition("Synced"))[:2] == ("False", "InfrastructureNotAvailable")
         assert (await stage.condition("Ready"))[:2] == ("False", "InfrastructureNotAvailable")
@@ -251,13 +251,13 @@ async def test_a_refused_change_takes_nothing_away(tmp_path: Path) -> None:
         before = await stage.objects_of()
         await stage.change({"spec": {"parameters": {"infrastructure": "kvm"}}})
 
-        assert (await stage.condition("Synced"))[1] == "InfrastructureNotAvailable"
+        assert (await stage.condition("Synced"))[1] == "InfrastructureCannotChange"
         assert await stage.objects_of() == before
         assert len((await stage.get())["status"]["inventory"]) == len(before)
 
 
 async def test_an_integration_that_is_not_there_does_not_hold_the_cluster_up(tmp_path: Path) -> None:
-    async with stages.opened(tmp_path, "integrations: {argocd: {enabled: true}}") as stage:
+    async with stages.opened(tmp_path, "integrations: {kargo: {enabled: true}}") as stage:
         await stage.claim()
         await stage.becomes_ready()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from steelyard.api import state
+from steelyard.api import programs, state
 from steelyard.api.clusterapi import wellknown
 from steelyard.compose.composed import Condition, Refusal
 from steelyard.kube import errors, objects
@@ -30,8 +30,9 @@ def paused(annotation: str) -> Condition:
     )
 
 
-def failed(what: str, error: errors.ApiError) -> Condition:
-    return Condition(SYNCED, "False", state.ERROR_REASON, f"{what}: {error.message}{_advice(error)}")
+def failed(what: str, error: errors.ApiError, kind: str = "") -> Condition:
+    """`kind` is that of the object with its group: `Application.argoproj.io`."""
+    return Condition(SYNCED, "False", state.ERROR_REASON, f"{what}: {error.message}{_advice(error, kind)}")
 
 
 def refused(refusal: Refusal) -> Condition:
@@ -93,12 +94,12 @@ def summary(wanted: Sequence[Condition]) -> str:
     return ready.message if ready is not None else ""
 
 
-def _advice(error: errors.ApiError) -> str:
+def _advice(error: errors.ApiError, kind: str) -> str:
     match error:
         case errors.NotFound() if error.kind == "namespaces":
             return f"; create the namespace {error.name}, or name another one in the claim"
         case errors.NotFound():
-            return "; the API does not serve this kind: install its definition"
+            return f"; the API does not serve this kind: install {programs.that_define(kind)}"
         case errors.Forbidden():
             return "; grant it to the claims controller"
         case errors.Invalid():

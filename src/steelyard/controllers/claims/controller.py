@@ -58,7 +58,8 @@ def _controller(manager: Manager, platform: Platform, kind: ClaimKind, workers: 
 
 def watches(kind: ClaimKind, resource: Resource) -> list[Watch]:
     own = functools.partial(claim_of, kind=resource.kind)
-    return [*(Watch(each, own) for each in kind.makes), *(_watch(each) for each in kind.watches)]
+    made = (Watch(each, own, optional=each in kind.others) for each in kind.makes)
+    return [*made, *(_watch(each) for each in kind.watches)]
 
 
 def claim_of(obj: Object, *, kind: str) -> Iterable[Key]:

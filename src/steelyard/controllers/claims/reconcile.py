@@ -105,7 +105,8 @@ class ClaimReconciler:
             entries = await self._prune(claim, decided, entries)
         synced = conditions.forbidden(forbidden) if forbidden else conditions.APPLIED
         if failures:
-            synced = conditions.failed(*failures[0])
+            entry, error = failures[0]
+            synced = conditions.failed(str(entry), error, entry.group_kind)
         await self._report(claim, [synced, *composed.conditions], composed=composed, entries=entries)
         if failures:
             raise failures[0][1]
@@ -126,10 +127,10 @@ class ClaimReconciler:
         }
         return await patching.patch_status(self._client, self._resource, claim, status)
 
-    async def _apply(self, decided: Sequence[Change]) -> tuple[bool, list[tuple[str, errors.ApiError]]]:
+    async def _apply(self, decided: Sequence[Change]) -> tuple[bool, list[tuple[Entry, errors.ApiError]]]:
         """Whether anything was applied, and what failed. A failure does not keep the other parts from being applied."""
         done: list[Change] = []
-        failures: list[tuple[str, errors.ApiError]] = []
+        failures: list[tuple[Entry, errors.ApiError]] = []
         for change in decided:
             try:
                 if await applying.carry_out(self._client, change):
@@ -137,7 +138,7 @@ class ClaimReconciler:
             except errors.Conflict:
                 raise
             except errors.ApiError as error:
-                failures.append((str(change.entry), error))
+                failures.append((change.entry, error))
         self._teller.applied(done)
         return bool(done), failures
 

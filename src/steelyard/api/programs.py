@@ -1,0 +1,19 @@
+"""Whose the kinds are that claims become and that Steelyard does not define: what to install where one is missing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_BY_KIND: Final = {
+    "KubevirtCluster.infrastructure.cluster.x-k8s.io": "KubeVirt and its Cluster API provider "
+    "(clusterctl init --infrastructure kubevirt) in a management cluster",
+    "Application.argoproj.io": "Argo CD",
+}
+_LIKE: Final = {
+    "KubevirtMachineTemplate.infrastructure.cluster.x-k8s.io": "KubevirtCluster.infrastructure.cluster.x-k8s.io"
+}
+
+
+def that_define(kind: str) -> str:
+    """After "install": for the kind with its group, as in `Application.argoproj.io`."""
+    return _BY_KIND.get(_LIKE.get(kind, kind), "its definition")

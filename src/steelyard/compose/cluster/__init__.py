@@ -1,0 +1,1 @@
+"""What all claims for clusters have in common: from a shape to objects, conditions and status."""

@@ -1,0 +1,73 @@
+"""What every claim for a cluster chooses: an environment of the platform file, and what its machines are made of.
+
+Neither follows a change of the platform file behind its author's back: a cluster stays on the infrastructure that it
+was made on, since machines of another are other machines, in another place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from steelyard.compose import names
+from steelyard.compose.infrastructure import Infrastructure
+from steelyard.compose.refusing import Refused
+from steelyard.compose.shape import Network
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.settings import Environment, Platform
+
+
+def environment(name: str, platform: Platform) -> Environment:
+    found = platform.environment(name)
+    if found is None:
+        raise Refused(
+            "EnvironmentNotAvailable",
+            f"the platform file has no environment {name}; what was made for the claim stays as "
+            f"it is. Set spec.parameters.environment to one of {', '.join(platform.environments)}, or bring it back",
+        )
+    return found
+
+
+def infrastructure_name(claim: Object, asked: str | None, default: str) -> str:
+    """The claim's word; else the one that the cluster is on already; else the platform's."""
+    running = str(objects.at(claim, "status", "parameters", "infrastructure") or "")
+    wanted = asked or running or default
+    if running and wanted != running:
+        raise Refused(
+            "InfrastructureCannotChange",
+            f"the cluster is made of {running} machines, and cannot become one of {wanted}: its machines and what they "
+            f"hold would be lost. Set spec.parameters.infrastructure to {running}, and make a new claim for {wanted}",
+        )
+    return wanted
+
+
+def infrastructure(
+    name: str, revision: str, infrastructures: Mapping[str, Infrastructure], platform: Platform
+) -> Infrastructure:
+    """With the settings of the platform file."""
+    found = infrastructures.get(name)
+    if found is None:
+        raise Refused(
+            "InfrastructureNotAvailable",
+            f"this version of Steelyard cannot make clusters of infrastructure {name}; "
+            f"set spec.parameters.infrastructure to {' or '.join(infrastructures)}",
+        )
+    if revision == "v1" and found.has_namespace:
+        raise Refused(
+            "InfrastructureNotAvailable",
+            f"composition revision v1, which the claim is pinned to, cannot make clusters of infrastructure {name}; "
+            f"make a new claim for it",
+        )
+    return found.on(platform)
+
+
+def namespace(claim: Object, infrastructure: Infrastructure) -> str:
+    """Where the cluster's objects are."""
+    home = objects.namespace(claim)
+    return names.external(home, objects.name(claim)) if infrastructure.has_namespace else home
+
+
+def network(infrastructure: Infrastructure, platform: Platform, plugin: str) -> Network:
+    """`plugin` is what carries the traffic of pods where the machines come without a network."""
+    ranges = platform.cluster_network
+    return Network(ranges.pods, ranges.services, "" if infrastructure.has_network else plugin)
