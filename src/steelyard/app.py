@@ -27,6 +27,7 @@ from steelyard import collecting, settings, standing
 from steelyard.api import authors, policies
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.compose import offering as offerings
+from steelyard.compose import shipped
 from steelyard.compose.offering import Offering
 from steelyard.controllers import lifecycle
 from steelyard.controllers.claims import controller as claims
@@ -66,7 +67,6 @@ from steelyard.kube.store.store import Store
 from steelyard.providers.simulated.unit import PROVIDER as SIMULATOR
 from steelyard.providers.toolkit.provider import Ground, Provider
 from steelyard.settings import Chosen, Platform
-from steelyard.settings.model import PREVIEW
 
 PROVIDERS: Final = (SIMULATOR,)
 """Those of this version."""
@@ -274,7 +274,7 @@ async def _prepare(manager: Manager, ground: Ground, options: Options) -> dict[s
 
 async def _define_kinds(client: Client, options: Options) -> None:
     """Applies the CRDs of all our kinds; unchanged ones are left alone."""
-    definitions: list[Object] = [*options.offering.definitions(options.platform.domain), *clusterapi.crds()]
+    definitions: list[Object] = [*shipped.definitions(options.platform, options.offering), *clusterapi.crds()]
     await asyncio.gather(
         *(standing.ensure(client, CUSTOM_RESOURCE_DEFINITIONS, crd, field_manager=FIELD_MANAGER) for crd in definitions)
     )
@@ -284,18 +284,7 @@ async def guard_claims(api: Api, client: Client, platform: Platform, offering: O
     """From before the first request on, a claim acts with its author's rights, and names what there is."""
     resources = [kind.resource(platform.domain) for kind in offering.kinds]
     api.stamp({(each.group, each.plural): authors.stamp for each in resources})
-    allowed = platform.connection_secrets
-    staged = [
-        kind.resource(platform.domain) for kind in offering.kinds if "environment" in kind.parameters.model_fields
-    ]
-    previews = PREVIEW.pattern if platform.has_previews else ""
-    made = [
-        policies.connection_secrets(platform.domain, resources, allowed.granted(), allowed.robot_users()),
-        policies.protection(platform.domain, resources),
-    ]
-    if staged:
-        made.append(policies.environments(platform.domain, staged, platform.environment_names(), previews))
-    for policy in made:
+    for policy in shipped.guards(platform, offering):
         await standing.ensure(client, policies.POLICIES, policy, field_manager=FIELD_MANAGER)
         await standing.ensure(client, policies.BINDINGS, policies.binding(policy), field_manager=FIELD_MANAGER)
 

@@ -1,0 +1,32 @@
+"""What an API must have before the first claim: the definitions of the kinds, and the policies that guard claims.
+
+The embedded platform puts them into its own API at every start; `steelyard crds` prints them for any other.
+"""
+
+from __future__ import annotations
+
+from steelyard.api import policies
+from steelyard.compose.offering import Offering
+from steelyard.kube.objects import Object
+from steelyard.settings import Platform
+from steelyard.settings.model import PREVIEW
+
+
+def definitions(platform: Platform, offering: Offering) -> tuple[Object, ...]:
+    """Those of Cluster API are not among them: on a management cluster they come with Cluster API."""
+    return offering.definitions(platform.domain)
+
+
+def guards(platform: Platform, offering: Offering) -> tuple[Object, ...]:
+    """The policies, each without its binding."""
+    domain, allowed = platform.domain, platform.connection_secrets
+    claims = [kind.resource(domain) for kind in offering.kinds]
+    staged = [kind.resource(domain) for kind in offering.kinds if "environment" in kind.parameters.model_fields]
+    made = [
+        policies.connection_secrets(domain, claims, allowed.granted(), allowed.robot_users()),
+        policies.protection(domain, claims),
+    ]
+    if staged:
+        previews = PREVIEW.pattern if platform.has_previews else ""
+        made.append(policies.environments(domain, staged, platform.environment_names(), previews))
+    return tuple(made)
