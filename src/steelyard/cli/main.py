@@ -11,7 +11,10 @@ from steelyard.cli import (
     applying,
     backups,
     changing,
+    config,
+    crds,
     creating,
+    explain,
     kubeconfigs,
     logreading,
     offered,
@@ -64,6 +67,9 @@ def application(offering: Offering = STANDARD, providers: tuple[Any, ...] | None
     app.command("restore")(backups.restore)
     app.command("rotate-keys")(reach.options(backups.rotate_keys))
     app.command("renew-authority")(backups.renew_authority)
+    app.command("explain")(explain.explain)
+    app.command("config")(reach.options(config.config))
+    app.command("crds")(crds.crds)
     app.command("version")(reach.options(platform.version))
     app.command("doctor")(reach.options(platform.doctor))
     return app

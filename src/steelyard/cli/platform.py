@@ -185,7 +185,7 @@ def _run(
 ) -> None:
     from steelyard import app  # `up` has loaded it
 
-    chosen = _settings(where, platform_file)
+    chosen = settings_of(where, platform_file)
     if chosen.from_memory:
         output.note(f"no platform file here: going on with that of the last start, {chosen.path}")
     kept = logfile.keep(where.log_file)
@@ -227,7 +227,8 @@ def _run(
         raise CommandError(f"the platform cannot start: {error.message}") from None
 
 
-def _settings(where: DataDir, platform_file: Path | None) -> settings.Chosen:
+def settings_of(where: DataDir, platform_file: Path | None) -> settings.Chosen:
+    """Raises CommandError with everything that is wrong with the file."""
     try:
         known = offered.current().infrastructure_names
         return settings.choose(platform_file, where.remembered, infrastructures=known)
@@ -248,7 +249,7 @@ def _start_detached(where: DataDir, host: str, port: int, platform_file: Path | 
     running = where.running()
     if running is not None:
         raise CommandError(f"{where.root}: {AlreadyRunning(running)}")
-    _settings(where, platform_file)
+    settings_of(where, platform_file)
     where.create()
     command = [sys.executable, "-m", "steelyard", "up", "--host", host, "--port", str(port)]
     command += ["--data-dir", str(where.root)]
