@@ -25,7 +25,8 @@ from steelyard.compose.offering import Offering
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Environment, Platform
-from steelyard.settings.model import SettingsModel
+from steelyard.settings.base import SettingsModel
+from steelyard.settings.catalogue import Catalogue, Offered
 
 ROOT = Path(__file__).parent.parent
 _WIDTH = 118
@@ -116,7 +117,9 @@ def platform_page() -> str:
         if not isinstance(section, SettingsModel):
             continue
         parts += [f"## `{key}`", _prose(type(section))]
-        if name == "integrations":
+        if name == "versions":
+            parts += [_settings_table(section), *_catalogues(platform)]
+        elif name == "integrations":
             parts += [
                 "Each has one setting, `enabled` (default `false`). An integration that is not enabled is neither "
                 "composed nor waited for.",
@@ -160,6 +163,18 @@ def _integrations_table(platform: Platform) -> str:
     return _table(
         ("Key", "What for"), [(f"`{field.alias or name}`", field.description or "") for name, field in fields.items()]
     )
+
+
+def _catalogues(platform: Platform) -> Iterator[str]:
+    yield "### `versions.infrastructures.<name>`"
+    yield _settings_table(Catalogue())
+    yield "### `versions.infrastructures.<name>.offered.<version>`"
+    yield _settings_table(Offered())
+    yield "### Defaults"
+    for name, catalogue in platform.versions.infrastructures.items():
+        yield f"`{name}`" + (f", from `{catalogue.image}`:" if catalogue.image else ":")
+        rows = [(f"`{each}`", found.end_of_life or "", found.state) for each, found in catalogue.offered.items()]
+        yield _table(("Version", "End of life", "State"), rows)
 
 
 def _default(value: Any) -> str:

@@ -37,7 +37,7 @@ def problems(text: str) -> list[str]:
         pytest.param(
             "xyzzy: 1",
             "platform.yaml:1: unknown key xyzzy; valid here: domain, infrastructure, environments, previews, "
-            "clusterNetwork, integrations, simulated",
+            "versions, clusterNetwork, integrations, simulated",
             id="nothing near",
         ),
         pytest.param(

@@ -9,7 +9,7 @@ API and for kube-apiserver: what depends on the platform file is written into th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from steelyard.api import resources
 from steelyard.api.authors import AUTHOR, GROUPS
@@ -69,7 +69,7 @@ def connection_secrets(
         "metadata": {"name": f"connection-secrets.{resources.compute_group(domain)}"},
         "spec": {
             "failurePolicy": "Fail",
-            "matchConstraints": _constraints(claims),
+            "matchConstraints": constraints(claims),
             "matchConditions": [{"name": "has-connection-secret", "expression": f"has({_REFERENCE})"}],
             "variables": [{"name": name, "expression": expression} for name, expression in variables.items()],
             "validations": [
@@ -119,7 +119,7 @@ def environments(domain: str, claims: Sequence[Resource], names: Sequence[str], 
         "metadata": {"name": f"environments.{resources.compute_group(domain)}"},
         "spec": {
             "failurePolicy": "Fail",
-            "matchConstraints": _constraints(claims),
+            "matchConstraints": constraints(claims),
             "matchConditions": [{"name": "has-environment", "expression": f"has(object.{_ENVIRONMENT})"}],
             "variables": [{"name": name, "expression": expression} for name, expression in variables.items()],
             "validations": [
@@ -143,7 +143,7 @@ def protection(domain: str, claims: Sequence[Resource]) -> Object:
         "metadata": {"name": f"protected-claims.{resources.compute_group(domain)}"},
         "spec": {
             "failurePolicy": "Fail",
-            "matchConstraints": _constraints(claims, "DELETE"),
+            "matchConstraints": constraints(claims, "DELETE"),
             "validations": [
                 {
                     "expression": f"{_annotation('oldObject', PROTECTED)} != 'true'",
@@ -158,18 +158,19 @@ def protection(domain: str, claims: Sequence[Resource]) -> Object:
     }
 
 
-def binding(policy: Object) -> Object:
+def binding(policy: Object, action: Literal["Deny", "Warn"] = "Deny") -> Object:
     """What puts a policy into force; they are called alike."""
     name = objects.name(policy)
     return {
         "apiVersion": BINDINGS.api_version,
         "kind": BINDINGS.kind,
         "metadata": {"name": name},
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
+        "spec": {"policyName": name, "validationActions": [action]},
     }
 
 
-def _constraints(claims: Sequence[Resource], *operations: str) -> Object:
+def constraints(claims: Sequence[Resource], *operations: str) -> Object:
+    """Which requests a policy is about: those that create or update claims of these kinds, if no others are named."""
     groups = dict.fromkeys(claim.group for claim in claims)
     return {
         "resourceRules": [

@@ -24,6 +24,7 @@ from steelyard.installation.datadir import DataDir
 from steelyard.kube import errors, pki
 from steelyard.kube.client import kubeconfig as kubeconfigs
 from steelyard.kube.client.kubeconfig import Connection
+from steelyard.settings import Platform
 
 _DISK_WANTED = 1 << 30
 _EXPIRY_WARNING = datetime.timedelta(days=30)
@@ -37,7 +38,7 @@ _OLDEST_SQLITE = (3, 35, 0)
 def run(where: DataDir, platform_file: Path | None, hints: Hints) -> Iterator[Finding]:
     yield _python()
     yield _sqlite()
-    yield _platform_file(where, platform_file)
+    yield from _platform_file(where, platform_file)
     data_directory = list(_data_directory(where))
     yield from data_directory
     if not any(finding.is_failure and finding.subject == "data directory" for finding in data_directory):
@@ -56,16 +57,36 @@ def _sqlite() -> Finding:
     return Finding("ok", "sqlite", sqlite3.sqlite_version)
 
 
-def _platform_file(where: DataDir, given: Path | None) -> Finding:
+def _platform_file(where: DataDir, given: Path | None) -> Iterator[Finding]:
     try:
         chosen = settings.choose(given, where.remembered, infrastructures=offered.current().infrastructure_names)
     except settings.SettingsError as error:
-        return Finding("FAIL", "platform file", str(error))
+        yield Finding("FAIL", "platform file", str(error))
+        return
     origin = str(chosen.path) if chosen.path else "none found, built-in defaults"
     if chosen.from_memory:
         origin += " (of the last start)"
     platform = chosen.platform
-    return Finding("ok", "platform file", f"{origin}; domain {platform.domain}, {platform.infrastructure} machines")
+    yield Finding("ok", "platform file", f"{origin}; domain {platform.domain}, {platform.infrastructure} machines")
+    yield from ended_versions(platform, datetime.datetime.now(datetime.UTC).date())
+
+
+def ended_versions(platform: Platform, today: datetime.date) -> Iterator[Finding]:
+    """Environments whose version gets no more fixes. Claims that name none have it, and nobody else is told."""
+    having: dict[str, list[str]] = {}
+    for name, environment in platform.environments.items():
+        found = platform.versions.find(platform.infrastructure, environment.kubernetes_version)
+        is_over = found is not None and found.end_of_life is not None and found.end_of_life < today.isoformat()
+        if found is not None and (is_over or found.state == "ended"):
+            since = f" since {found.end_of_life}" if is_over else ""
+            having.setdefault(f"Kubernetes {environment.kubernetes_version} gets no more fixes{since}", []).append(name)
+    for what, names in having.items():
+        yield Finding(
+            "note",
+            "kubernetes versions",
+            f"{what}; it is the version of {', '.join(names)}. Set kubernetesVersion of these environments to a newer "
+            "one, one minor version at a time: clusters that name none follow",
+        )
 
 
 def _data_directory(where: DataDir) -> Iterator[Finding]:

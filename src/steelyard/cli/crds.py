@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from steelyard.api import policies
 from steelyard.cli import offered, output, session
 from steelyard.cli.platform import PlatformOption, settings_of
 from steelyard.cli.reach import DataDirOption
@@ -44,8 +43,8 @@ def crds(
         files: dict[str, Sequence[Object]] = {
             f"{objects.name(each)}.yaml": (each,) for each in shipped.definitions(platform, offering)
         }
-        for policy in shipped.guards(platform, offering):
-            files[f"{objects.name(policy)}.yaml"] = (policy, policies.binding(policy))
+        for policy, binding in shipped.guards(platform, offering):
+            files[f"{objects.name(policy)}.yaml"] = (policy, binding)
         if directory is None:
             output.result(_text([each for objects_ in files.values() for each in objects_]))
             return

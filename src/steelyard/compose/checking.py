@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from steelyard.api import crd
+from steelyard.api.versions import is_offered
 from steelyard.compose.claimkind import ClaimKind
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -74,3 +75,8 @@ def _asked_of_platform(kind: ClaimKind, claim: Object, platform: Platform) -> It
             meant = nearest(name, usable)
             hint = f"; did you mean {meant}?" if meant else ""
             yield (f"spec.parameters.environment: there is no environment {name}{hint} There are: {', '.join(usable)}")
+    version = parameters.get("kubernetesVersion")
+    if "kubernetes_version" in kind.parameters.model_fields and isinstance(version, str) and is_offered(version):
+        infrastructure = str(parameters.get("infrastructure") or platform.infrastructure)
+        if problem := platform.versions.problem(infrastructure, version):
+            yield f"spec.parameters.kubernetesVersion: {problem}"

@@ -5,7 +5,7 @@ The embedded platform puts them into its own API at every start; `steelyard crds
 
 from __future__ import annotations
 
-from steelyard.api import policies
+from steelyard.api import catalogue, policies
 from steelyard.compose.offering import Offering
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
@@ -17,11 +17,14 @@ def definitions(platform: Platform, offering: Offering) -> tuple[Object, ...]:
     return offering.definitions(platform.domain)
 
 
-def guards(platform: Platform, offering: Offering) -> tuple[Object, ...]:
-    """The policies, each without its binding."""
+def guards(platform: Platform, offering: Offering) -> tuple[tuple[Object, Object], ...]:
+    """The policies, each with the binding that puts it into force."""
     domain, allowed = platform.domain, platform.connection_secrets
     claims = [kind.resource(domain) for kind in offering.kinds]
     staged = [kind.resource(domain) for kind in offering.kinds if "environment" in kind.parameters.model_fields]
+    versioned = [
+        kind.resource(domain) for kind in offering.kinds if "kubernetes_version" in kind.parameters.model_fields
+    ]
     made = [
         policies.connection_secrets(domain, claims, allowed.granted(), allowed.robot_users()),
         policies.protection(domain, claims),
@@ -29,4 +32,15 @@ def guards(platform: Platform, offering: Offering) -> tuple[Object, ...]:
     if staged:
         previews = PREVIEW.pattern if platform.has_previews else ""
         made.append(policies.environments(domain, staged, platform.environment_names(), previews))
-    return tuple(made)
+    listings = {
+        name: each for name, each in platform.versions.listings().items() if name in offering.infrastructure_names
+    }
+    warnings: list[Object] = []
+    if versioned and listings:
+        made.append(catalogue.refusing(domain, versioned, listings, platform.infrastructure))
+        if not platform.versions.refuse_ended:
+            warnings.append(catalogue.warning(domain, versioned, listings, platform.infrastructure))
+    return (
+        *((each, policies.binding(each)) for each in made),
+        *((each, policies.binding(each, "Warn")) for each in warnings),
+    )

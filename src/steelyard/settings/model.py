@@ -17,6 +17,7 @@ from steelyard.api.claims import EnvironmentName
 from steelyard.api.infrastructures import InfrastructureName
 from steelyard.api.sizes import ControlPlaneReplicas, CpuCores, DiskGb, MemoryGi, WorkerReplicas
 from steelyard.settings.base import SettingsModel
+from steelyard.settings.catalogue import Versions
 from steelyard.settings.integrations import Integrations
 from steelyard.settings.kubevirt import Kubevirt
 from steelyard.settings.problems import nearest
@@ -350,6 +351,9 @@ class Platform(SettingsModel):
         "Others may be added under any name; each says with `like` which built-in one has what it leaves out.",
     )
     previews: Previews = Field(default=Previews(), description="Environments of pull requests.")
+    versions: Versions = Field(
+        default=Versions(), description="Which versions of Kubernetes clusters may have, on which infrastructure."
+    )
     cluster_network: ClusterNetwork = Field(
         default=ClusterNetwork(), description="Address ranges inside workload clusters."
     )
@@ -403,6 +407,18 @@ class Platform(SettingsModel):
         environments = cast("dict[str, Environment]", info.data.get("environments", {}))
         if value.like is not None and environments and value.like not in environments:
             raise ValueError(f"like: there is no environment {value.like}; there are: {', '.join(environments)}")
+        return value
+
+    @field_validator("versions", mode="after")
+    @classmethod
+    def _offers_what_environments_have(cls, value: Versions, info: ValidationInfo) -> Versions:
+        environments = cast("dict[str, Environment]", info.data.get("environments", {}))
+        infrastructure = str(info.data.get("infrastructure", ""))
+        for name, environment in environments.items():
+            found = value.find(infrastructure, environment.kubernetes_version)
+            if infrastructure and (found is None or found.state == "refused"):
+                problem = value.problem(infrastructure, environment.kubernetes_version)
+                raise ValueError(f"environment {name} has a version that is not offered: {problem}")
         return value
 
     def environment(self, name: str) -> Environment | None:
