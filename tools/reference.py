@@ -126,7 +126,7 @@ def platform_page() -> str:
                 _integrations_table(platform),
             ]
         else:
-            parts.append(_settings_table(section))
+            parts += [_settings_table(section), *_within(section, key)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -136,6 +136,16 @@ def _settings_table(section: SettingsModel) -> str:
         for name, field in type(section).model_fields.items()
     ]
     return _table(("Key", "Default", "Meaning"), rows)
+
+
+def _within(section: SettingsModel, path: str) -> Iterator[str]:
+    """The sections inside a section."""
+    for name, field in type(section).model_fields.items():
+        inner: Any = getattr(section, name)
+        if isinstance(inner, SettingsModel):
+            yield f"### `{path}.{field.alias or name}`"
+            yield _prose(type(inner))
+            yield _settings_table(inner)
 
 
 def _environment_fields() -> str:

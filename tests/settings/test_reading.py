@@ -37,7 +37,7 @@ def problems(text: str) -> list[str]:
         pytest.param(
             "xyzzy: 1",
             "platform.yaml:1: unknown key xyzzy; valid here: domain, infrastructure, environments, previews, "
-            "versions, clusterNetwork, integrations, simulated",
+            "versions, clusterNetwork, networks, integrations, simulated",
             id="nothing near",
         ),
         pytest.param(
@@ -97,6 +97,21 @@ def problems(text: str) -> list[str]:
             "clusterNetwork:\n  pods: 10.1.0.0/16\n  services: 10.1.2.0/24",
             "platform.yaml:3: clusterNetwork.services: overlaps with the pods' addresses, 10.1.0.0/16",
             id="overlapping networks",
+        ),
+        pytest.param(
+            "networks: {pods: {pools: [10.0.0.0/20]}}",
+            "networks.pods: 10.0.0.0/20 has no room for a range of /16; make prefix larger",
+            id="a pool that is too small",
+        ),
+        pytest.param(
+            "networks: {pods: {pools: [10.0.0.0/8]}, services: {pools: [10.4.0.0/16]}}",
+            "the pools of pods and services overlap: 10.0.0.0/8 and 10.4.0.0/16",
+            id="overlapping pools",
+        ),
+        pytest.param(
+            "networks: {reserved: [10.96.0.0/12, 10.0.0.0/9]}",
+            "reserved: 10.0.0.0/9 overlaps with clusterNetwork.services, 10.95.0.0/16, which clusters have",
+            id="reserved for others",
         ),
         pytest.param(
             "simulated: {bootSeconds: -1}",

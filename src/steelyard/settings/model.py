@@ -6,7 +6,6 @@ is not a number, and `kubernetesVersion: 1.32` is a mistake, not a version.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Annotated, Any, Final, Literal, cast
 
@@ -20,6 +19,7 @@ from steelyard.settings.base import SettingsModel
 from steelyard.settings.catalogue import Versions
 from steelyard.settings.integrations import Integrations
 from steelyard.settings.kubevirt import Kubevirt
+from steelyard.settings.networks import Network, Networks, overlap
 from steelyard.settings.problems import nearest
 
 PREVIEW: Final = re.compile(r"pr-[1-9][0-9]{0,9}")
@@ -29,20 +29,12 @@ OFFERED_INFRASTRUCTURES: Final = "infrastructures"
 _LABEL = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 
 
-def _network(value: str) -> str:
-    try:
-        return str(ipaddress.ip_network(value))
-    except ValueError as error:
-        raise ValueError(f"must be a network such as 10.243.0.0/16: {error}") from error
-
-
 def _version(value: str) -> str:
     if problem := versions.problem(value):
         raise ValueError(problem)
     return value
 
 
-Network = Annotated[str, AfterValidator(_network)]
 KubernetesVersion = Annotated[str, AfterValidator(_version)]
 Domain = Annotated[str, Field(max_length=200, pattern=rf"^{_LABEL}(\.{_LABEL})+$")]
 
@@ -226,9 +218,7 @@ class ClusterNetwork(SettingsModel):
         pods = info.data.get("pods")
         if pods is None:
             return value
-        one, other = ipaddress.ip_network(value), ipaddress.ip_network(str(pods))
-        # Of one version, so of one class; the type checker does not follow the comparison.
-        if one.version == other.version and one.overlaps(other):  # pyright: ignore[reportArgumentType]
+        if overlap(value, str(pods)):
             raise ValueError(f"overlaps with the pods' addresses, {pods}")
         return value
 
@@ -357,6 +347,9 @@ class Platform(SettingsModel):
     cluster_network: ClusterNetwork = Field(
         default=ClusterNetwork(), description="Address ranges inside workload clusters."
     )
+    networks: Networks = Field(
+        default=Networks(), description="Address ranges of clusters that are not isolated from each other."
+    )
     integrations: Integrations = Field(default=Integrations(), description="Programs to work together with.")
     simulated: Simulated = Field(default=Simulated(), description="How simulated machines behave.")
     kubevirt: Kubevirt = Field(default=Kubevirt(), description="Machines that KubeVirt runs.")
@@ -419,6 +412,20 @@ class Platform(SettingsModel):
             if infrastructure and (found is None or found.state == "refused"):
                 problem = value.problem(infrastructure, environment.kubernetes_version)
                 raise ValueError(f"environment {name} has a version that is not offered: {problem}")
+        return value
+
+    @field_validator("networks", mode="after")
+    @classmethod
+    def _leaves_shared_ranges_alone(cls, value: Networks, info: ValidationInfo) -> Networks:
+        shared = cast("ClusterNetwork | None", info.data.get("cluster_network"))
+        for what, network in (("pods", shared.pods), ("services", shared.services)) if shared else ():
+            pools = value.pods.pools if what == "pods" else value.services.pools
+            # With pools nobody gets the shared one.
+            if not pools and (other := value.reserved_by(network)):
+                raise ValueError(
+                    f"reserved: {other} overlaps with clusterNetwork.{what}, {network}, which clusters have where "
+                    f"networks.{what} has no pools; change one of them"
+                )
         return value
 
     def environment(self, name: str) -> Environment | None:
