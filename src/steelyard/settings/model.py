@@ -20,6 +20,7 @@ from steelyard.settings.catalogue import Versions
 from steelyard.settings.integrations import Integrations
 from steelyard.settings.kubevirt import Kubevirt
 from steelyard.settings.networks import Network, Networks, overlap
+from steelyard.settings.data import PostgreSQL, Redis
 from steelyard.settings.problems import nearest
 
 PREVIEW: Final = re.compile(r"pr-[1-9][0-9]{0,9}")
@@ -353,6 +354,8 @@ class Platform(SettingsModel):
     integrations: Integrations = Field(default=Integrations(), description="Programs to work together with.")
     simulated: Simulated = Field(default=Simulated(), description="How simulated machines behave.")
     kubevirt: Kubevirt = Field(default=Kubevirt(), description="Machines that KubeVirt runs.")
+    postgresql: PostgreSQL = Field(default=PostgreSQL(), description="The server that databases are made on.")
+    redis: Redis = Field(default=Redis(), description="How caches are made.")
     audit: Audit = Field(default=Audit(), description="The log of requests.")
     limits: Limits = Field(default=Limits(), description="How much is done at once.")
     connection_secrets: ConnectionSecrets = Field(
