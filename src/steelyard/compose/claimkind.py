@@ -34,6 +34,10 @@ def no_effects(_before: Composed, _after: Composed, _required: Mapping[str, Sequ
     return ()
 
 
+def no_guards(_: Platform) -> Sequence[Object]:
+    return ()
+
+
 @frozen
 class Watched:
     """Objects besides the claim's own that a claim is looked at again for."""
@@ -81,9 +85,11 @@ class ClaimKind:
     compose: Compose
     makes: tuple[Resource, ...]
     """Everything that any revision of its composition can make: what is watched, and can be deleted."""
-    others: tuple[Resource, ...] = ()
-    """Those of `makes` that other people's programs define: they may be missing where nobody uses those."""
+    foreign: Mapping[Resource, str] = field(default_factory=dict[Resource, str])
+    """Those of them that other people's programs define, each with what there is to install where it is not served."""
     guide: Guide = field(default_factory=Guide)
+    guards: Callable[[Platform], Sequence[Object]] = no_guards
+    """Admission policies of the kind's own, besides those for all claims."""
     watches: tuple[Watched, ...] = ()
     indexed: tuple[tuple[Resource, str], ...] = ()
     """Kinds that compositions require by the value of a label, and that label."""

@@ -35,6 +35,7 @@ def guards(platform: Platform, offering: Offering) -> tuple[tuple[Object, Object
     listings = {
         name: each for name, each in platform.versions.listings().items() if name in offering.infrastructure_names
     }
+    made += [policy for kind in offering.kinds for policy in kind.guards(platform)]
     warnings: list[Object] = []
     if versioned and listings:
         made.append(catalogue.refusing(domain, versioned, listings, platform.infrastructure))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from steelyard.api import programs
 from steelyard.compose import clusterapi
 from steelyard.compose.cluster import integrating
 from steelyard.compose.infrastructure import Infrastructure
@@ -15,7 +16,8 @@ def resources(infrastructures: Sequence[Infrastructure]) -> tuple[Resource, ...]
     return tuple(dict.fromkeys((*own, *clusterapi.MAKES, *integrating.MAKES, SECRETS)))
 
 
-def of_others(infrastructures: Sequence[Infrastructure]) -> tuple[Resource, ...]:
-    """Those of them that other people's programs define: not there where nobody uses those."""
+def of_others(infrastructures: Sequence[Infrastructure]) -> dict[Resource, str]:
+    """Those of them that other people's programs define, with what there is to install: not there where nobody uses
+    those."""
     theirs = [resource for each in infrastructures if not each.kinds for resource in (each.cluster, each.template)]
-    return (*theirs, *integrating.MAKES)
+    return {each: programs.that_define(f"{each.kind}.{each.group}") for each in (*theirs, *integrating.MAKES)}

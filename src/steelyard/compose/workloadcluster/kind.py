@@ -22,7 +22,7 @@ def claim_kind(infrastructures: Sequence[Infrastructure]) -> ClaimKind:
         compose=functools.partial(composing.compose, infrastructures={each.name: each for each in infrastructures}),
         guide=GUIDE,
         makes=making.resources(infrastructures),
-        others=making.of_others(infrastructures),
+        foreign=making.of_others(infrastructures),
         watches=watching.WATCHES,
         indexed=watching.INDEXED,
         left=watching.left,
