@@ -15,12 +15,14 @@ from steelyard.compose import names
 from steelyard.compose.composed import FIRST_STAGE, LAST_STAGE, Composed
 from steelyard.compose.connection import CONNECTION
 from steelyard.compose.integrations import ELSEWHERE
+from steelyard.compose.managed import VAULT
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
 _BEFORE_STAGES: Final = {CONNECTION: FIRST_STAGE, "cluster": FIRST_STAGE + 1}
 """For inventories that were written before stages were recorded: the order that all claims had then."""
+_ELSEWHERE: Final = ELSEWHERE | {VAULT}
 
 
 @frozen
@@ -41,12 +43,6 @@ class Entry:
             "name": self.name,
             "deletionStage": self.deletion_stage,
         }
-
-    @property
-    def group_kind(self) -> str:
-        """`Application.argoproj.io`"""
-        group, _, _ = self.api_version.rpartition("/")
-        return f"{self.kind}.{group}" if group else self.kind
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
@@ -124,13 +120,13 @@ def is_the_claims(obj: Object, claim: Object) -> bool:
 
 def is_entry_of(entry: Entry, obj: Object, claim: Object) -> bool:
     """Whether an object is what the inventory says. Who may write a status could put anything into an inventory, so it
-    counts only for what the claim's composition makes: parts in its own namespace, in one that was made for it, and
-    what has a place with other programs.
+    counts only for what the claim's composition makes: parts in its own namespace, in one that was made for it, or in
+    none, where who only has rights in namespaces writes nothing, and what has a place with other programs.
     """
-    own = names.external(objects.namespace(claim), objects.name(claim))
-    is_at_home = entry.namespace in (objects.namespace(claim), own) or (entry.kind == "Namespace" and entry.name == own)
+    made = names.external(objects.namespace(claim), objects.name(claim))
+    is_at_home = entry.namespace in ("", objects.namespace(claim), made)
     is_part = objects.annotations(obj).get(names.RESOURCE_NAME) == entry.resource_name
-    return is_the_claims(obj, claim) and is_part and (is_at_home or entry.resource_name in ELSEWHERE)
+    return is_the_claims(obj, claim) and is_part and (is_at_home or entry.resource_name in _ELSEWHERE)
 
 
 def _is_still_needed(composed: Composed, entry: Entry) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from steelyard.api import programs, state
+from steelyard.api import state
 from steelyard.api.clusterapi import wellknown
 from steelyard.compose.composed import Condition, Refusal
 from steelyard.kube import errors, objects
@@ -30,9 +30,9 @@ def paused(annotation: str) -> Condition:
     )
 
 
-def failed(what: str, error: errors.ApiError, kind: str = "") -> Condition:
-    """`kind` is that of the object with its group: `Application.argoproj.io`."""
-    return Condition(SYNCED, "False", state.ERROR_REASON, f"{what}: {error.message}{_advice(error, kind)}")
+def failed(what: str, error: errors.ApiError, *, to_install: str = "") -> Condition:
+    """`to_install` is what defines the kind, where it is other people's."""
+    return Condition(SYNCED, "False", state.ERROR_REASON, f"{what}: {error.message}{_advice(error, to_install)}")
 
 
 def refused(refusal: Refusal) -> Condition:
@@ -94,12 +94,12 @@ def summary(wanted: Sequence[Condition]) -> str:
     return ready.message if ready is not None else ""
 
 
-def _advice(error: errors.ApiError, kind: str) -> str:
+def _advice(error: errors.ApiError, to_install: str) -> str:
     match error:
         case errors.NotFound() if error.kind == "namespaces":
             return f"; create the namespace {error.name}, or name another one in the claim"
         case errors.NotFound():
-            return f"; the API does not serve this kind: install {programs.that_define(kind)}"
+            return f"; the API does not serve this kind: install {to_install or 'its definition'}"
         case errors.Forbidden():
             return "; grant it to the claims controller"
         case errors.Invalid():

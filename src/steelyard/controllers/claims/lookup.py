@@ -53,7 +53,13 @@ class Lookup:
         informer = self._informers.find(requirement.resource) if self._informers is not None else None
         if informer is not None and informer.has_index(_index(label)):
             return objects.by_name(informer.by_index(_index(label), f"{requirement.namespace}/{value}"))
-        page = await self._client.list(requirement.resource, requirement.namespace, label_selector=f"{label}={value}")
+        try:
+            page = await self._client.list(
+                requirement.resource, requirement.namespace, label_selector=f"{label}={value}"
+            )
+        except errors.NotFound:
+            # Nobody serves the kind, so there is none.
+            return ()
         return objects.by_name(page.items)
 
 

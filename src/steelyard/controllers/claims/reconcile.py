@@ -105,8 +105,7 @@ class ClaimReconciler:
             entries = await self._prune(claim, decided, entries)
         synced = conditions.forbidden(forbidden) if forbidden else conditions.APPLIED
         if failures:
-            entry, error = failures[0]
-            synced = conditions.failed(str(entry), error, entry.group_kind)
+            synced = self._failed(*failures[0])
         await self._report(claim, [synced, *composed.conditions], composed=composed, entries=entries)
         if failures:
             raise failures[0][1]
@@ -127,10 +126,10 @@ class ClaimReconciler:
         }
         return await patching.patch_status(self._client, self._resource, claim, status)
 
-    async def _apply(self, decided: Sequence[Change]) -> tuple[bool, list[tuple[Entry, errors.ApiError]]]:
+    async def _apply(self, decided: Sequence[Change]) -> tuple[bool, list[tuple[Change, errors.ApiError]]]:
         """Whether anything was applied, and what failed. A failure does not keep the other parts from being applied."""
         done: list[Change] = []
-        failures: list[tuple[Entry, errors.ApiError]] = []
+        failures: list[tuple[Change, errors.ApiError]] = []
         for change in decided:
             try:
                 if await applying.carry_out(self._client, change):
@@ -138,9 +137,13 @@ class ClaimReconciler:
             except errors.Conflict:
                 raise
             except errors.ApiError as error:
-                failures.append((change.entry, error))
+                failures.append((change, error))
         self._teller.applied(done)
         return bool(done), failures
+
+    def _failed(self, change: Change, error: errors.ApiError) -> Condition:
+        to_install = self._kind.foreign.get(change.part.resource, "") if change.part is not None else ""
+        return conditions.failed(str(change.entry), error, to_install=to_install)
 
     async def _prune(self, claim: Object, decided: Sequence[Change], entries: list[Entry]) -> list[Entry]:
         """Deletes what is no longer composed; returns what is left: only what is seen to be gone is forgotten."""
