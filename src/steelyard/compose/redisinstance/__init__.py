@@ -1,0 +1,1 @@
+"""From a RedisInstance to a Helm release: `composing.py` first, which asks the others."""

@@ -1,0 +1,41 @@
+"""What the reference page tells of RedisInstance besides its fields."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from steelyard.compose.claimkind import Guide, Reported
+
+GUIDE: Final = Guide(
+    example={
+        "parameters": {"environment": "dev", "replicas": 1, "memoryGB": 1},
+        "writeConnectionSecretToRef": {"name": "redis-connection"},
+    },
+    notes=(
+        "A claim becomes a Release of Crossplane's provider-helm, which must be installed, with the ProviderConfig "
+        "that the platform file names. It puts Bitnami's chart of Redis into the claim's namespace, with a password, a "
+        "volume for each server, and an append-only file.",
+        "The release is called `redis-<name>`, cut where it would have more than 40 characters, and is reached at "
+        "`redis-<name>-master.<namespace>.svc`. The annotation `crossplane.io/external-name` gives it another name, "
+        "which must begin with `redis-` too, must not be another claim's, and cannot be set, changed or taken off "
+        "later.",
+        "A volume keeps the size that it was made with: more memory later may need a new claim where the old volume is "
+        "too small for the append-only file.",
+        "With `integrations.vault` enabled, the keys `host`, `port`, `password` and `url` are put at "
+        "`secret/caches/<environment>/<name>` in the namespace that is called as the environment, else at "
+        "`secret/caches/<environment>/<namespace>/<name>`.",
+    ),
+    conditions=(
+        Reported("Synced", "False", "EnvironmentNotAvailable", "The platform file no longer has that environment."),
+        Reported("Synced", "False", "ExternalNameTaken", "The release of that name is another claim's."),
+        Reported("Synced", "False", "ExternalNameForbidden", "A release cannot be called so."),
+        Reported("Synced", "False", "ExternalNameChanged", "The annotation no longer says what the release is called."),
+        Reported("Ready", "True", "Available", "The cache is as asked for and can be used."),
+        Reported("Ready", "True", "Updating", "It can be used while it is changed."),
+        Reported("Ready", "False", "Creating", "The cache is being made; the message says what is waited for."),
+        Reported("Ready", "False", "Degraded", "It had been ready, and a part of it no longer is."),
+        Reported("UpToDate", "True", "AsAskedFor", "The cache is exactly what the claim asks for."),
+        Reported("UpToDate", "False", "", "It is not, or not yet; the reason is that of `Ready`."),
+    ),
+    deletion="the connection Secret and what is in Vault go first, then the release with everything in it",
+)

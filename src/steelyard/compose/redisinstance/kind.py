@@ -1,0 +1,34 @@
+"""The description of the kind: what `claimkind.py` asks of every kind, said of RedisInstance."""
+
+from __future__ import annotations
+
+import functools
+from typing import Final
+
+from steelyard.api import externalnames, redis
+from steelyard.api.crossplane import EXTERNAL_SECRETS, PROVIDER_HELM, PUSH_SECRETS, RELEASES
+from steelyard.compose import managed
+from steelyard.compose.claimkind import ClaimKind, Watched
+from steelyard.compose.redisinstance import composing
+from steelyard.compose.redisinstance.guide import GUIDE
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import SECRETS
+from steelyard.settings import Platform
+
+
+def _guards(platform: Platform) -> list[Object]:
+    return [externalnames.releases(redis.resource(platform.domain))]
+
+
+REDIS_INSTANCE: Final = ClaimKind(
+    noun="cache",
+    nouns="caches",
+    definition=redis.kind,
+    parameters=redis.Parameters,
+    compose=composing.compose,
+    guide=GUIDE,
+    makes=(RELEASES, PUSH_SECRETS, SECRETS),
+    foreign={RELEASES: PROVIDER_HELM, PUSH_SECRETS: EXTERNAL_SECRETS},
+    watches=(Watched(SECRETS, functools.partial(managed.claim_of_credentials, prefix=composing.OF_CREDENTIALS)),),
+    guards=_guards,
+)
