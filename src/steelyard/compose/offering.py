@@ -15,6 +15,8 @@ from steelyard.compose.claimkind import ClaimKind
 from steelyard.compose.infrastructure import Infrastructure
 from steelyard.compose.infrastructures.kubevirt import KUBEVIRT
 from steelyard.compose.infrastructures.simulated import SIMULATED
+from steelyard.compose.postgresqlinstance.kind import POSTGRESQL_INSTANCE
+from steelyard.compose.redisinstance.kind import REDIS_INSTANCE
 from steelyard.compose.workloadcluster import kind as workloadcluster
 from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
@@ -52,7 +54,8 @@ class Offering:
 
 def offering(infrastructures: tuple[Infrastructure, ...], *more: ClaimKind) -> Offering:
     """The kinds of this version on these infrastructures, and further kinds."""
-    return Offering((workloadcluster.claim_kind(infrastructures), *more), infrastructures)
+    own = (workloadcluster.claim_kind(infrastructures), POSTGRESQL_INSTANCE, REDIS_INSTANCE)
+    return Offering((*own, *more), infrastructures)
 
 
 STANDARD: Final = offering((SIMULATED, KUBEVIRT))
