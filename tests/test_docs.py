@@ -28,6 +28,7 @@ DOCUMENTS = [
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 EXAMPLES = [ROOT / "examples" / "shop.yaml", *sorted((ROOT / "examples" / "environments").glob("*.yaml"))]
+DATA_EXAMPLES = sorted((ROOT / "examples" / "data").glob("*.yaml"))
 
 _CODE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -169,7 +170,7 @@ def schema_of(claim: Object) -> Any:
     raise AssertionError(f"{claim['kind']} of {claim['apiVersion']} is no kind of this platform")
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*EXAMPLES, *DATA_EXAMPLES], ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_example_is_accepted_as_it_stands(path: Path) -> None:
     for claim in claims_of(path):
         schema = schema_of(claim)

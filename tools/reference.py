@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import yaml
+from pydantic.fields import FieldInfo
 
 from steelyard.api import crd
 from steelyard.api.model import ApiModel, Kind
@@ -128,6 +129,36 @@ def platform_page() -> str:
         else:
             parts += [_settings_table(section), *_within(section, key)]
     return "\n\n".join(parts) + "\n"
+
+
+def _within(section: SettingsModel, path: str) -> Iterator[str]:
+    """The sections inside a section; those that are alike in one table."""
+    for name, field in type(section).model_fields.items():
+        inner: Any = getattr(section, name)
+        if not isinstance(inner, SettingsModel):
+            continue
+        here = f"{path}.{field.alias or name}"
+        yield from (f"### `{here}`", _prose(type(inner)))
+        found: dict[str, Any] = {each.alias or key: getattr(inner, key) for key, each in _fields(inner)}
+        columns = {key: each for key, each in found.items() if isinstance(each, SettingsModel)}
+        if len(columns) != len(found):
+            yield _settings_table(inner)
+            continue
+        yield _table(
+            ("Key", *columns, "Meaning"),
+            [
+                (
+                    f"`{each.alias or key}`",
+                    *(_default(getattr(column, key)) for column in columns.values()),
+                    each.description or "",
+                )
+                for key, each in _fields(next(iter(columns.values())))
+            ],
+        )
+
+
+def _fields(section: SettingsModel) -> list[tuple[str, FieldInfo]]:
+    return list(type(section).model_fields.items())
 
 
 def _settings_table(section: SettingsModel) -> str:

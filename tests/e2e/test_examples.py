@@ -19,7 +19,9 @@ from tests.harness import ROOT, PlatformProcess
 from tests.kubectl import Kubectl
 
 EXAMPLES = sorted(
-    path for path in (ROOT / "examples").rglob("*.yaml") if path.name != "platform.yaml" and path.parent.name != "rbac"
+    path
+    for path in (ROOT / "examples").rglob("*.yaml")
+    if path.name != "platform.yaml" and path.parent.name not in ("rbac", "data")
 )
 
 

@@ -94,16 +94,19 @@ def databases(
         "!(other in variables.prefixes))"
     )
     variables = {
-        "environment": _ENVIRONMENT,
+        "environment": f"string({_ENVIRONMENT})",
+        "canonical": f"variables.environment in {{{aliases}}} ? {{{aliases}}}[variables.environment] : "
+        "variables.environment"
+        if aliases
+        else "variables.environment",
         "prefixes": f"variables.environment in {{{known}}} ? {{{known}}}[variables.environment] : "
         "[variables.environment.replace('-', '_') + '_', variables.environment + '-']",
         "isGranted": _granted(grants),
         "isWithin": f"variables.prefixes.exists(prefix, variables.name.startsWith(prefix) && !{is_anothers})",
-        "path": f"has(object.{_PATH}) ? object.{_PATH} : ''",
+        "path": f"has(object.{_PATH}) ? string(object.{_PATH}) : ''",
         "isNewPath": f"variables.path != '' && (oldObject == null || !has(oldObject.{_PATH}) || oldObject.{_PATH} != "
         "variables.path)",
-        "parts": "[variables.environment, request.namespace] + "
-        f"(variables.environment in {{{aliases}}} ? [{{{aliases}}}[variables.environment]] : [])",
+        "parts": "[variables.environment, variables.canonical, string(request.namespace)]",
     }
     name_rules = [
         _validation(

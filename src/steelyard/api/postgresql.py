@@ -121,15 +121,15 @@ class PostgreSQLInstanceStatus(ClaimStatus):
 _GROWS: Final = (
     {
         "rule": f"!has(oldSelf.{_STORAGE}) || (has(self.{_STORAGE}) && self.{_STORAGE} >= oldSelf.{_STORAGE})",
-        "messageExpression": f"'a database does not shrink: leave it at ' + string(oldSelf.{_STORAGE}) + ' or more. "
-        "For a smaller one make a claim of another name and move the data'",
+        "message": "a database does not shrink: leave it as it was, or ask for more. For a smaller one make a claim of "
+        "another name and move the data",
         "fieldPath": f".{_STORAGE}",
     },
     {
         "rule": f"has(oldSelf.{_STORAGE}) || !has(self.{_STORAGE}) || !has(oldSelf.status) || "
         f"!has(oldSelf.status.parameters) || self.{_STORAGE} >= oldSelf.{_USED}",
-        "messageExpression": f"'a database does not shrink: it has ' + string(oldSelf.{_USED}) + ', the platform "
-        "file\\'s default. Ask for that or more'",
+        "message": "a database does not shrink: ask for as much as it has by the platform file's default "
+        "(status.parameters.storageGB), or for more",
         "fieldPath": f".{_STORAGE}",
     },
 )

@@ -191,7 +191,10 @@ def _completion(choices: tuple[str, ...]) -> Callable[[str], list[str]] | None:
 
 
 def _value(field: FieldInfo, text: str) -> Any:
-    """A number where the model wants one and the text is one; else the text, for the API to refuse with the rest."""
+    """A number, or yes or no, where the model wants one and the text is one; else the text, for the API to refuse with
+    the rest."""
+    if _type(field) is bool:
+        return {"true": True, "false": False}.get(text, text)
     is_number = text.removeprefix("-").isdecimal()
     return int(text) if is_number and not _is_text(_type(field)) else text
 
@@ -201,6 +204,8 @@ def _type(field: FieldInfo) -> Any:
 
 
 def _choices(field: FieldInfo) -> tuple[str, ...]:
+    if _type(field) is bool:
+        return ("true", "false")
     return tuple(map(str, get_args(_type(field)))) if get_origin(_type(field)) is Literal else ()
 
 

@@ -17,10 +17,10 @@ from steelyard.api.infrastructures import InfrastructureName
 from steelyard.api.sizes import ControlPlaneReplicas, CpuCores, DiskGb, MemoryGi, WorkerReplicas
 from steelyard.settings.base import SettingsModel
 from steelyard.settings.catalogue import Versions
+from steelyard.settings.data import PostgreSQL, Redis
 from steelyard.settings.integrations import Integrations
 from steelyard.settings.kubevirt import Kubevirt
 from steelyard.settings.networks import Network, Networks, overlap
-from steelyard.settings.data import PostgreSQL, Redis
 from steelyard.settings.problems import nearest
 
 PREVIEW: Final = re.compile(r"pr-[1-9][0-9]{0,9}")

@@ -1,0 +1,302 @@
+"""Databases and caches with the claims controller alone: first where nobody serves the kinds that they are made of,
+then with definitions of those kinds, where the tests play the provider by writing statuses and Secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+import pytest
+
+from steelyard.api import crossplane, postgresql, redis
+from steelyard.api.crossplane import DATABASES, GRANTS, RELEASES, ROLES
+from steelyard.kube import errors, objects
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, Resource
+from steelyard.kube.runtime import conditions
+from steelyard.kube.server.call import User
+from tests.controllers.claims.stage import NAMESPACE, Stage
+
+CLAIMS = postgresql.resource("steelyard.dev")
+CACHES = redis.resource("steelyard.dev")
+FINALIZER = "finalizer.managedresource.crossplane.io"
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("steelyard.kube.runtime.informer._MISSING_DELAY", 0.05)
+
+
+def claim(
+    name: str = "shop", *, resource: Resource = CLAIMS, namespace: str = NAMESPACE, external: str = "", **spec: Any
+) -> Object:
+    metadata: Object = {"name": name, "namespace": namespace}
+    if external:
+        metadata["annotations"] = {crossplane.EXTERNAL_NAME: external}
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": metadata,
+        "spec": {"parameters": {"environment": "dev"}, **spec},
+    }
+
+
+def definition(resource: Resource) -> Object:
+    """Of a kind of a provider's, as far as it matters here: any fields, and a status of its own."""
+    anything: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema: Object = {"type": "object", "properties": {"spec": anything, "status": anything}}
+    return {
+        "apiVersion": CUSTOM_RESOURCE_DEFINITIONS.api_version,
+        "kind": CUSTOM_RESOURCE_DEFINITIONS.kind,
+        "metadata": {"name": resource.group_resource},
+        "spec": {
+            "group": resource.group,
+            "scope": "Namespaced" if resource.namespaced else "Cluster",
+            "names": {
+                "kind": resource.kind,
+                "plural": resource.plural,
+                "singular": resource.kind.lower(),
+                "listKind": f"{resource.kind}List",
+            },
+            "versions": [
+                {
+                    "name": resource.version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": schema},
+                    "subresources": {"status": {}},
+                }
+            ],
+        },
+    }
+
+
+async def install(stage: Stage, *resources: Resource) -> None:
+    """Returns when the controllers know of it."""
+    for each in resources:
+        await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(each))
+    async with asyncio.timeout(10):
+        for each in resources:
+            while stage.manager.informers.of(each, optional=True).is_missing:  # noqa: ASYNC110 (nobody tells)
+                await asyncio.sleep(0.01)
+
+
+async def condition(stage: Stage, type_: str, name: str = "shop", resource: Resource = CLAIMS) -> tuple[str, str, str]:
+    found = conditions.find(await stage.client.get(resource, name, NAMESPACE), type_) or {}
+    return str(found.get("status")), str(found.get("reason")), str(found.get("message"))
+
+
+async def until(
+    stage: Stage, resource: Resource, name: str, *, gone: bool = False, word: str = "", namespace: str = NAMESPACE
+) -> Object:
+    async with asyncio.timeout(10):
+        while True:
+            found = await stage.find(resource, name, namespace)
+            if gone and found is None:
+                return {}
+            if found is not None and word and objects.at(found, "status", "state") == word:
+                return found
+            await asyncio.sleep(0.02)
+
+
+async def made(stage: Stage, resource: Resource) -> list[Object]:
+    return list((await stage.client.list(resource)).items)
+
+
+async def provider_is_done(stage: Stage, *resources: Resource) -> None:
+    """Every object of these kinds is ready, and is not let go before the test says so."""
+    for resource in resources:
+        for obj in await made(stage, resource):
+            ready: Object = {"lastTransitionTime": "2026-01-01T00:00:00Z", "status": "True"}
+            found = [{"type": "Ready", "reason": "Available", **ready}, {"type": "Synced", "reason": "Done", **ready}]
+            await stage.client.patch(resource, objects.name(obj), {"metadata": {"finalizers": [FINALIZER]}})
+            await stage.client.patch(
+                resource, objects.name(obj), {"status": {"conditions": found}}, subresource="status"
+            )
+
+
+async def credentials(stage: Stage, maker: Object, values: dict[str, str]) -> None:
+    place = maker["spec"]["writeConnectionSecretToRef"]
+    secret: Object = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {**place, "ownerReferences": [objects.owner_reference(maker, controller=True)]},
+        "type": "connection.crossplane.io/v1alpha1",
+        "data": {key: base64.b64encode(value.encode()).decode() for key, value in values.items()},
+    }
+    await stage.client.create(SECRETS, secret)
+
+
+async def login_of(stage: Stage, name: str = "shop") -> Object:
+    return next(each for each in await made(stage, ROLES) if "writeConnectionSecretToRef" in each["spec"])
+
+
+@pytest.mark.parametrize(
+    ("resource", "said"),
+    [
+        (CLAIMS, "the API does not serve this kind: install Crossplane's provider-sql"),
+        (CACHES, "the API does not serve this kind: install Crossplane's provider-helm"),
+    ],
+    ids=["database", "cache"],
+)
+async def test_a_claim_says_what_to_install_and_can_be_deleted(stage: Stage, resource: Resource, said: str) -> None:
+    assert stage.manager.problem() is None, "what is not installed is not a fault of the platform"
+    await stage.client.create(resource, claim(resource=resource))
+    failing = await until(stage, resource, "shop", word="Failing")
+    assert failing["status"]["message"].endswith(said)
+    assert stage.manager.problem() is None
+
+    await stage.client.delete(resource, "shop", NAMESPACE)
+    await until(stage, resource, "shop", gone=True)
+
+
+async def test_a_missing_kind_holds_up_nobody_else(stage: Stage) -> None:
+    await stage.client.create(CLAIMS, claim())
+    await stage.claim()
+    await stage.becomes_ready()
+    assert (await stage.condition("Ready"))[0] == "True"
+
+
+async def test_what_is_installed_later_is_made_use_of(stage: Stage) -> None:
+    await stage.client.create(CLAIMS, claim())
+    await until(stage, CLAIMS, "shop", word="Failing")
+    await install(stage, ROLES, DATABASES, GRANTS)
+    await until(stage, CLAIMS, "shop", word="Creating")
+    assert [len(await made(stage, each)) for each in (ROLES, DATABASES, GRANTS)] == [2, 1, 2]
+
+
+async def test_a_database_becomes_ready_and_its_secret_is_copied(stage: Stage) -> None:
+    await install(stage, ROLES, DATABASES, GRANTS)
+    await stage.namespace("crossplane-system")
+    await stage.client.create(CLAIMS, claim(writeConnectionSecretToRef={"name": "connection"}))
+    await until(stage, CLAIMS, "shop", word="Creating")
+    login = await login_of(stage)
+    await provider_is_done(stage, ROLES, DATABASES, GRANTS)
+    await credentials(
+        stage,
+        login,
+        {"username": login["metadata"]["annotations"][crossplane.EXTERNAL_NAME], "password": "p@ss/word",
+         "endpoint": "db.example.org", "port": "5432"},
+    )  # fmt: skip
+    ready = await until(stage, CLAIMS, "shop", word="Ready")
+
+    status = ready["status"]
+    secret = await stage.client.get(SECRETS, "connection", NAMESPACE)
+    data = {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
+    assert data["database"] == status["database"] == status["role"]
+    assert data["database"].startswith("dev_team_a_shop_")
+    assert data["url"] == (
+        f"postgresql://{status['role']}:p%40ss%2Fword@db.example.org:5432/{status['database']}?sslmode=require"
+    )
+    assert (status["host"], status["port"]) == ("db.example.org", 5432)
+    assert status["connectionSecret"] == {"name": "connection", "namespace": NAMESPACE}
+    assert "p@ss" not in str(status)
+
+
+async def test_a_secret_that_only_has_the_name_is_not_copied(stage: Stage) -> None:
+    await install(stage, ROLES, DATABASES, GRANTS)
+    await stage.namespace("crossplane-system")
+    await stage.client.create(CLAIMS, claim(writeConnectionSecretToRef={"name": "connection"}))
+    await until(stage, CLAIMS, "shop", word="Creating")
+    login = await login_of(stage)
+    await provider_is_done(stage, ROLES, DATABASES, GRANTS)
+    owner = next(each for each in await made(stage, ROLES) if objects.uid(each) != objects.uid(login))
+    other = {**login, "metadata": owner["metadata"]}
+    await credentials(stage, other, {"username": "root", "password": "x", "endpoint": "db", "port": "5432"})
+    await stage.settle()
+
+    assert "is not the login's" in (await condition(stage, "Ready"))[2]
+    assert await stage.find(SECRETS, "connection") is None
+
+
+async def test_grants_go_before_the_database_and_the_database_before_roles(stage: Stage) -> None:
+    await install(stage, ROLES, DATABASES, GRANTS)
+    await stage.client.create(CLAIMS, claim())
+    await until(stage, CLAIMS, "shop", word="Creating")
+    await provider_is_done(stage, ROLES, DATABASES, GRANTS)
+    await stage.client.delete(CLAIMS, "shop", NAMESPACE)
+    for resource in (GRANTS, DATABASES, ROLES):
+        await until(stage, CLAIMS, "shop", word="Deleting")
+        await stage.settle()
+        leaving = {
+            each.kind
+            for each in (GRANTS, DATABASES, ROLES)
+            for obj in await made(stage, each)
+            if objects.is_being_deleted(obj)
+        }
+        assert leaving == {resource.kind}
+        for obj in await made(stage, resource):
+            await stage.client.patch(resource, objects.name(obj), {"metadata": {"finalizers": None}})
+        await stage.settle()
+    await until(stage, CLAIMS, "shop", gone=True)
+
+
+async def test_nobody_gets_hold_of_anothers_database_by_its_name(stage: Stage) -> None:
+    await install(stage, ROLES, DATABASES, GRANTS)
+    await stage.namespace("team-b")
+    await stage.client.create(CLAIMS, claim("ours", external="dev-ledger"))
+    await until(stage, CLAIMS, "ours", word="Creating")
+    before = [await made(stage, each) for each in (ROLES, DATABASES, GRANTS)]
+
+    await stage.client.create(CLAIMS, claim("theirs", namespace="team-b", external="dev-ledger"))
+    refused = await until(stage, CLAIMS, "theirs", word="Refused", namespace="team-b")
+    assert "the database dev-ledger is not this claim's" in refused["status"]["message"]
+    await stage.client.delete(CLAIMS, "theirs", "team-b")
+    await stage.settle()
+    assert [await made(stage, each) for each in (ROLES, DATABASES, GRANTS)] == before
+
+
+async def test_a_database_made_by_hand_is_not_taken_over(stage: Stage) -> None:
+    await install(stage, ROLES, DATABASES, GRANTS)
+    by_hand: Object = {"apiVersion": DATABASES.api_version, "kind": "Database", "metadata": {"name": "dev-ledger"}}
+    await stage.client.create(DATABASES, {**by_hand, "spec": {"forProvider": {}}})
+    await stage.settle()
+    await stage.client.create(CLAIMS, claim(external="dev-ledger"))
+    refused = await until(stage, CLAIMS, "shop", word="Refused")
+    assert "Database dev-ledger was made for another one, or by hand" in refused["status"]["message"]
+    assert await made(stage, ROLES) == []
+
+
+async def test_a_status_that_names_anothers_database_leads_to_none(stage: Stage) -> None:
+    """Who may write the status of a claim is told of it, and gets nothing."""
+    await install(stage, ROLES, DATABASES, GRANTS)
+    await stage.client.create(CLAIMS, claim("ours"))
+    ours = await until(stage, CLAIMS, "ours", word="Creating")
+    await stage.crash()
+    await stage.client.create(CLAIMS, claim("theirs"))
+    forged: Object = {"status": {"database": ours["status"]["database"]}}
+    await stage.client.patch(CLAIMS, "theirs", forged, NAMESPACE, subresource="status")
+    await stage.start()
+    refused = await until(stage, CLAIMS, "theirs", word="Refused")
+    assert "a database does not change its name" in refused["status"]["message"]
+    assert len(await made(stage, DATABASES)) == 1
+
+
+async def test_a_release_is_made_for_a_cache_and_goes_with_it(stage: Stage) -> None:
+    await install(stage, RELEASES)
+    await stage.namespace("crossplane-system")
+    await stage.client.create(CACHES, claim(resource=CACHES, writeConnectionSecretToRef={"name": "cache"}))
+    await until(stage, CACHES, "shop", word="Creating")
+    (release,) = await made(stage, RELEASES)
+    await provider_is_done(stage, RELEASES)
+    await credentials(stage, release, {"password": "secret"})
+    await until(stage, CACHES, "shop", word="Ready")
+    secret = await stage.client.get(SECRETS, "cache", NAMESPACE)
+    assert base64.b64decode(secret["data"]["url"]) == b"redis://:secret@redis-shop-master.team-a.svc:6379"
+
+    await stage.client.delete(CACHES, "shop", NAMESPACE)
+    await stage.settle()
+    assert await stage.find(SECRETS, "cache") is None
+    await stage.client.patch(RELEASES, objects.name(release), {"metadata": {"finalizers": None}})
+    await until(stage, CACHES, "shop", gone=True)
+
+
+async def test_a_tenant_cannot_have_the_secret_written_elsewhere(stage: Stage) -> None:
+    await stage.namespace("vault")
+    tenant = stage.as_(User("mallory", ("system:masters",)))
+    assert await tenant.create(CLAIMS, claim("admins", writeConnectionSecretToRef={"name": "c", "namespace": "vault"}))
+    with pytest.raises(errors.ApiError):
+        await stage.as_(User("mallory", ())).create(
+            CLAIMS, claim(writeConnectionSecretToRef={"name": "c", "namespace": "vault"})
+        )
