@@ -1,0 +1,117 @@
+"""The claims for databases and caches that the mission's documents print, field by field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from steelyard.kube.objects import Object
+
+
+def _selector(domain: str, plural: str, group: str) -> Object:
+    return {"matchLabels": {"crossplane.io/xrd": f"x{plural}.{group}.{domain}"}}
+
+
+def database(
+    name: str, namespace: str, domain: str = "yourdomain.com", annotations: Object | None = None, **parameters: Any
+) -> Object:
+    metadata: Object = {"name": name, "namespace": namespace}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {
+        "apiVersion": f"database.{domain}/v1alpha1",
+        "kind": "PostgreSQLInstance",
+        "metadata": metadata,
+        "spec": {
+            "parameters": parameters,
+            "compositionSelector": _selector(domain, "postgresqlinstances", "database"),
+            "writeConnectionSecretToRef": {"name": "postgres-connection"},
+        },
+    }
+
+
+def cache(name: str, namespace: str, **parameters: Any) -> Object:
+    return {
+        "apiVersion": "cache.yourdomain.com/v1alpha1",
+        "kind": "RedisInstance",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "parameters": parameters,
+            "compositionSelector": _selector("yourdomain.com", "redisinstances", "cache"),
+        },
+    }
+
+
+def _multi_tenant() -> Object:
+    claim = database(
+        "dev-database",
+        "dev",
+        "pnats.cloud",
+        environment="dev",
+        size="small",
+        storageGB=20,
+        enableBackup=False,
+        vaultPath="secret/database/dev",
+        primaryClusterDB=True,
+        multiTenant=True,
+    )
+    claim["spec"]["writeConnectionSecretToRef"]["namespace"] = "vault"
+    return claim
+
+
+def _of_environment(environment: str, size: str, storage: int, *, backup: bool, **more: Any) -> Object:
+    return database(
+        f"{environment}-database",
+        environment,
+        environment=environment,
+        size=size,
+        storageGB=storage,
+        enableBackup=backup,
+        vaultPath=f"secret/database/{environment}",
+        **more,
+    )
+
+
+def _bare(claim: Object) -> Object:
+    return {**claim, "spec": {"parameters": claim["spec"]["parameters"]}}
+
+
+CLAIMS: dict[str, Object] = {
+    "001 multi-tenant": _multi_tenant(),
+    "001 microservice": _bare(
+        database("shop-dev-db", "dev", "pnats.cloud", environment="dev", size="small", storageGB=20)
+    ),
+    "003 dev database": _of_environment("dev", "small", 20, backup=False),
+    "003 staging database": _of_environment("staging", "medium", 50, backup=True),
+    "003 production database": _of_environment("production", "large", 200, backup=True),
+    "003 preview": _of_environment(
+        "pr-17",
+        "small",
+        10,
+        backup=False,
+        annotations={"crossplane.io/external-name": "pr-17-db", "ttl": "168h"},
+    ),
+    "003 preview by Tekton": database(
+        "pr-17-database",
+        "pr-17",
+        environment="dev",
+        size="small",
+        storageGB=10,
+        enableBackup=False,
+        vaultPath="secret/database/pr-17",
+    ),
+    "003 sandbox": _of_environment(
+        "sandbox",
+        "large",
+        200,
+        backup=False,
+        annotations={"crossplane.io/external-name": "sandbox-db", "source": "production-clone"},
+    ),
+    "003 dev cache": cache("dev-redis", "dev", environment="dev", replicas=1, memoryGB=1),
+    "003 staging cache": cache("staging-redis", "staging", environment="staging", replicas=2, memoryGB=2),
+    "003 production cache": cache("production-redis", "production", environment="production", replicas=3, memoryGB=8),
+}
+"""Under what they are; the one that a template makes with the name that its author would give."""
+
+
+def domain_of(claim: Object) -> str:
+    return str(claim["apiVersion"]).partition("/")[0].partition(".")[2]
