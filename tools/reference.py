@@ -169,16 +169,6 @@ def _settings_table(section: SettingsModel) -> str:
     return _table(("Key", "Default", "Meaning"), rows)
 
 
-def _within(section: SettingsModel, path: str) -> Iterator[str]:
-    """The sections inside a section."""
-    for name, field in type(section).model_fields.items():
-        inner: Any = getattr(section, name)
-        if isinstance(inner, SettingsModel):
-            yield f"### `{path}.{field.alias or name}`"
-            yield _prose(type(inner))
-            yield _settings_table(inner)
-
-
 def _environment_fields() -> str:
     rows = [
         (f"`{field.alias or name}`", _allowed(Environment, field.alias or name), field.description or "")

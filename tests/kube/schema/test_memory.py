@@ -38,7 +38,13 @@ def every_sort_of_node() -> dict[str, Any]:
 
 def use(document: dict[str, Any]) -> list[str]:
     schema = parse.from_openapi(document)
-    value = {"text": "X", "answer": 12, "set": ["a", "a"], "map": {"k": {}}, "ruled": [{"name": "n", "size": 1}]}
+    value: dict[str, Any] = {
+        "text": "X",
+        "answer": 12,
+        "set": ["a", "a"],
+        "map": {"k": {}},
+        "ruled": [{"name": "n", "size": 1}],
+    }
     prune.prune(schema, value)
     default.apply_defaults(schema, value)
     found = validate.validate(schema, value, old={"text": "x"})
