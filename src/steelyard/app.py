@@ -60,6 +60,7 @@ from steelyard.kube.server.transport.limits import Commons
 from steelyard.kube.server.transport.operations import Operation, Operations
 from steelyard.kube.server.transport.renewal import Renewals
 from steelyard.kube.server.webhooks.reach import Reach
+from steelyard.kube.store import record
 from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked, Missing
 from steelyard.kube.store.reserve import Reserve
 from steelyard.kube.store.sealing import Sealer
@@ -155,7 +156,7 @@ async def _serve(options: Options, on_ready: OnReady | None, companion: Companio
     async with contextlib.AsyncExitStack() as stack:
         with collecting.paused():
             platform = await stack.enter_async_context(started(options))
-        stack.enter_context(collecting.paced(after=memory.trim))
+        stack.enter_context(collecting.paced(before=record.forget_large, after=memory.trim))
         if on_ready is not None:
             origin = options.platform_file or "none, built-in defaults"
             description = f"domain {options.platform.domain}, {options.platform.infrastructure} machines"

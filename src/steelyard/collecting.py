@@ -92,9 +92,11 @@ class Plan:
 
 
 @contextlib.contextmanager
-def paced(tick: float = _TICK_SECONDS, after: Callable[[], None] | None = None) -> Generator[None]:
-    """Looks for garbage in small portions as long as it lasts; within a running event loop. `after` is called when
-    everything was looked through."""
+def paced(
+    tick: float = _TICK_SECONDS, *, before: Callable[[], None] | None = None, after: Callable[[], None] | None = None
+) -> Generator[None]:
+    """Looks for garbage in small portions as long as it lasts; within a running event loop. `before` is called at each
+    tick, `after` when everything was looked through."""
     if not gc.isenabled():
         yield
         return
@@ -106,6 +108,8 @@ def paced(tick: float = _TICK_SECONDS, after: Callable[[], None] | None = None) 
     def look() -> None:
         nonlocal used, timer
         is_late = loop.time() - timer.when() > tick
+        if before is not None:
+            before()
         is_idle = time.process_time() - used < tick * _IDLE and not is_late
         generation = plan.generation(gc.get_count()[0], is_idle=is_idle, resident=_resident())
         if generation is not None:

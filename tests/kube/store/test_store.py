@@ -6,9 +6,11 @@ import os
 import stat
 from pathlib import Path
 
+import orjson
 import pytest
 
-from steelyard.kube.store import errors
+from steelyard.kube.store import errors, record
+from steelyard.kube.store.record import Record
 from steelyard.kube.store.store import Store
 
 from .conftest import OpenStore
@@ -279,3 +281,15 @@ async def test_a_reader_of_the_head_can_wait_until_it_is_durable(store: Store) -
     store.delete("a").cancel()
     assert await store.settled("a") is None, "also if whoever deleted it gave up"
     assert store.get("a") is None
+
+
+def test_of_large_objects_only_the_one_asked_for_last_stays_and_only_for_a_moment() -> None:
+    large = [Record(f"/{name}", 1, orjson.dumps({"name": name, "text": "x" * 200_000})) for name in "ab"]
+    first = large[0].object
+    assert large[0].object is first
+    second = large[1].object
+    assert large[0].object is not first
+    assert large[1].object is not second
+    again = large[1].object
+    record.forget_large()
+    assert large[1].object is not again

@@ -22,21 +22,25 @@ _KEPT_BYTES: Final = 512 * 1024
 """Of the JSON of those whose objects stay for the next who asks. An object takes up to thirty times as much as its
 JSON, and records live as long as somebody may still ask what has changed."""
 _TOO_LARGE: Final = 128 * 1024
-"""Bytes of JSON whose object is made anew for everybody who asks."""
+"""Bytes of JSON whose object stays for a moment only: of those that large there is one."""
 
 
 class _Asked:
     """The records whose objects were asked for last."""
 
-    __slots__ = ("_bytes", "_lock", "_records")
+    __slots__ = ("_bytes", "_large", "_lock", "_records")
 
     def __init__(self) -> None:
         self._records: deque[Record] = deque()
         self._bytes = 0
+        self._large: Record | None = None
         self._lock = threading.Lock()
 
     def note(self, record: Record) -> None:
         with self._lock:
+            if len(record.value) > _TOO_LARGE:
+                self._keep(record)
+                return
             records = self._records
             records.append(record)
             self._bytes += len(record.value)
@@ -45,8 +49,22 @@ class _Asked:
                 self._bytes -= len(oldest.value)
                 oldest.forget_object()
 
+    def forget_large(self) -> None:
+        with self._lock:
+            self._keep(None)
+
+    def _keep(self, record: Record | None) -> None:
+        if self._large is not None and self._large is not record:
+            self._large.forget_object()
+        self._large = record
+
 
 _ASKED: Final = _Asked()
+
+
+def forget_large() -> None:
+    """Called from time to time: whoever asks for a large object asks for it many times in a row, and then no more."""
+    _ASKED.forget_large()
 
 
 class Record:
@@ -67,10 +85,9 @@ class Record:
         obj = self._object
         if obj is None:
             obj = cast(Object, orjson.loads(self.value))
-            if len(self.value) <= _TOO_LARGE:
-                # Another thread may forget it at any moment.
-                self._object = obj
-                _ASKED.note(self)
+            # Another thread may forget it at any moment.
+            self._object = obj
+            _ASKED.note(self)
         return obj
 
     def read(self) -> Object:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import orjson
+import pytest
+
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, Resource
+from steelyard.kube.store import record as records
 from tests.kube.server.bench import CLUSTER_PARTS, PARTS, WIDGETS, Bench, eventually, make, simple_definition, widget
 
 HOLD = "example.com/hold"
@@ -104,3 +108,24 @@ async def test_a_dependent_with_dependents_of_its_own_is_deleted_in_the_foregrou
     await bench.patch(CONFIG_MAPS, "d", {"metadata": {"finalizers": None}})
     await gone(bench, WIDGETS, "o")
     assert await bench.names(PARTS) == []
+
+
+async def test_an_object_of_many_absent_owners_is_not_parsed_for_each_of_them(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = [
+        {"apiVersion": "example.com/v1", "kind": "Widget", "name": f"absent-{number}", "uid": f"{number:036}"}
+        for number in range(5000)
+    ]
+    parsed: list[int] = []
+
+    class Counting:
+        @staticmethod
+        def loads(data: bytes) -> object:
+            parsed.append(len(data))
+            return orjson.loads(data)
+
+    monkeypatch.setattr(records, "orjson", Counting)
+    await bench.create(PARTS, make(PARTS, "d", ownerReferences=absent))
+    await gone(bench, PARTS, "d")
+    assert len([size for size in parsed if size > 128 * 1024]) < 50

@@ -9,9 +9,9 @@ one step on the newest state, so that no decision is out of date when it is carr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
@@ -37,6 +37,10 @@ _BACKGROUND = DeleteOptions(propagation="Background")
 _FOREGROUND = DeleteOptions(propagation="Foreground")
 _AS_MARKED = DeleteOptions()
 
+OwnerState: TypeAlias = Literal["stands", "waits", "gone", "unknown"]
+"""`waits`: it is being deleted, and goes when its dependents have gone. `unknown`: the server cannot tell, and so must
+not delete."""
+
 
 @dataclass(slots=True)
 class _Search:
@@ -46,6 +50,42 @@ class _Search:
     current: dict[str, list[tuple[Object, Object]]] = field(default_factory=dict[str, list[tuple[Object, Object]]])
     after: str = ""
     """How far the search for the current ones has come."""
+
+
+class _OwnerStates:
+    """How the owners of one object are. Each is looked at once, however many references lead to it."""
+
+    def __init__(self, core: Core, namespace: str, kind: Callable[[Object], Served | None]) -> None:
+        self._core = core
+        self._namespace = namespace
+        self._kind = kind
+        self._kinds: dict[tuple[Any, Any], Served | None] = {}
+        self._known: dict[str, tuple[str, bool]] = {}
+        """UID by key, and whether the owner waits for its dependents."""
+        self.has_unserved = False
+        """Whether one is of a kind that is not served."""
+
+    def of(self, reference: Object) -> OwnerState:
+        kind = (reference.get("apiVersion"), reference.get("kind"))
+        if kind not in self._kinds:
+            self._kinds[kind] = self._kind(reference)
+        served = self._kinds[kind]
+        if served is None:
+            self.has_unserved = True
+            return "unknown"
+        if served.resource.namespaced and not self._namespace:
+            return "unknown"
+        uid, waits = self._at(self._core.key(served.resource, self._namespace, str(reference.get("name") or "")))
+        if not uid or uid != reference.get("uid"):
+            return "gone"
+        return "waits" if waits else "stands"
+
+    def _at(self, key: str) -> tuple[str, bool]:
+        if key not in self._known:
+            record = self._core.store.head(key)
+            owner = record.object if record is not None else None
+            self._known[key] = ("", False) if owner is None else (objects.uid(owner), _waits(owner))
+        return self._known[key]
 
 
 class Garbage(Work):
@@ -158,29 +198,24 @@ class Garbage(Work):
         """Nothing is done while it is not known of every owner whether it exists."""
         obj = record.object
         references = objects.owner_references(obj)
-        kinds: dict[tuple[Any, Any], Served | None] = {}
-        owners = [self._owner(reference, record, kinds) for reference in references]
+        states = _OwnerStates(self._core, objects.namespace(obj), self._kind)
+        owners = [(reference, states.of(reference)) for reference in references]
         is_new = record.key in self._unseen
         self._unseen.discard(record.key)
-        if any(owner is _UNKNOWN for owner in owners):
+        if any(state == "unknown" for _, state in owners):
+            if states.has_unserved:
+                self._unresolved.add(record.key)
             return
         if is_new:
-            self._look_elsewhere(
-                record, [each for each, owner in zip(references, owners, strict=True) if owner is _GONE]
-            )
-        waiting = [owner is not _GONE and _waits(owner) for owner in owners]
-        standing = [
-            reference
-            for reference, owner, waits in zip(references, owners, waiting, strict=True)
-            if owner is not _GONE and not waits
-        ]
+            self._look_elsewhere(obj, [reference for reference, state in owners if state == "gone"])
+        standing = [reference for reference, state in owners if state == "stands"]
         if len(standing) == len(references):
             return
         if standing:
             self._set_owners(record, standing)
             return
         dependents = self._dependents.get(objects.uid(obj), ())
-        if any(waiting) and dependents:
+        if dependents and any(state == "waits" for _, state in owners):
             if any(self._is_waiting(key) for key in dependents) and self._unblock(record):
                 self.enqueue(record.key)
             else:
@@ -189,33 +224,17 @@ class Garbage(Work):
         finalizers = objects.finalizers(obj)
         self._delete(record, _BACKGROUND if _PROPAGATING.isdisjoint(finalizers) else _AS_MARKED)
 
-    def _owner(self, reference: Object, dependent: Record, kinds: dict[tuple[Any, Any], Served | None]) -> Object:
-        """The owner, or `_GONE`, or `_UNKNOWN` where the server cannot tell and so must not delete."""
-        kind = (reference.get("apiVersion"), reference.get("kind"))
-        if kind not in kinds:
-            kinds[kind] = self._kind(reference)
-        served = kinds[kind]
-        if served is None:
-            self._unresolved.add(dependent.key)
-            return _UNKNOWN
-        namespace = objects.namespace(dependent.object)
-        if served.resource.namespaced and not namespace:
-            return _UNKNOWN
-        key = self._core.key(served.resource, namespace, str(reference.get("name") or ""))
-        owner = self._core.store.head(key)
-        is_the_same = owner is not None and objects.uid(owner.object) == reference.get("uid")
-        return owner.object if owner is not None and is_the_same else _GONE
-
     def _kind(self, reference: Object) -> Served | None:
         group, version = resources.split_api_version(str(reference.get("apiVersion") or ""))
         served = self._core.registry.of_kind(group, str(reference.get("kind") or ""))
         return self._core.registry.find(group, version, served.resource.plural) if served is not None else None
 
-    def _look_elsewhere(self, dependent: Record, references: list[Object]) -> None:
+    def _look_elsewhere(self, dependent: Object, references: list[Object]) -> None:
         """An owner in another namespace is none; whoever wrote the reference is told why the object goes.
 
         The owners are looked for later, and those of many dependents together.
         """
+        told = _identity(dependent)
         for reference in references:
             served = self._kind(reference)
             if served is not None and served.resource.namespaced:
@@ -224,7 +243,7 @@ class Garbage(Work):
                     self.enqueue(prefix)
                 self._sought.setdefault(prefix, _Search()).wanted.setdefault(
                     str(reference.get("uid") or ""), []
-                ).append((dependent.object, reference))
+                ).append((told, reference))
 
     def _search(self, prefix: str) -> None:
         """Goes through some of a collection; what is sought meanwhile is looked for from the beginning again."""
@@ -350,6 +369,10 @@ def _waits(owner: Object) -> bool:
     return objects.is_being_deleted(owner) and FOREGROUND in objects.finalizers(owner)
 
 
+def _identity(obj: Object) -> Object:
+    """What an event says of an object, without the rest of it."""
+    metadata = {"name": objects.name(obj), "namespace": objects.namespace(obj), "uid": objects.uid(obj)}
+    return {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), "metadata": metadata}
+
+
 _PROPAGATING = frozenset({FOREGROUND, ORPHAN})
-_GONE: Object = {"gone": True}
-_UNKNOWN: Object = {"unknown": True}
