@@ -58,7 +58,7 @@ def _controller(manager: Manager, platform: Platform, kind: ClaimKind, workers: 
 
 def watches(kind: ClaimKind, resource: Resource) -> list[Watch]:
     own = functools.partial(claim_of, kind=resource.kind)
-    made = (Watch(each, own, optional=each in kind.foreign) for each in kind.makes)
+    made = (Watch(each, own, label=names.CLAIM_KIND, optional=each in kind.foreign) for each in kind.makes)
     return [*made, *(_watch(each) for each in kind.watches)]
 
 

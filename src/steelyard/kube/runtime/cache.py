@@ -61,7 +61,9 @@ class _Gone(NamedTuple):
 
 
 class Cache:
-    def __init__(self) -> None:
+    def __init__(self, kept: Callable[[Object], Object] | None = None) -> None:
+        """`kept` is what is kept of an object: all of it where nothing is said."""
+        self._kept = kept
         self._objects: dict[Key, Object] = {}
         self._namespaces = _Index(lambda obj: (objects.namespace(obj),))
         self._indexes: dict[str, _Index] = {}
@@ -155,7 +157,7 @@ class Cache:
         if (current is not None and version_of(obj) <= version_of(current)) or (gone is not None and gone.covers(obj)):
             return
         self._gone.pop(key, None)
-        self._set(key, current, obj)
+        self._set(key, current, obj if self._kept is None else self._kept(obj))
 
     def _set(self, key: Key, old: Object | None, new: Object | None) -> None:
         if new is None:

@@ -1,8 +1,8 @@
 """The client that reconcilers use: reads come from the informers' caches, writes go to the server and are observed.
 
 A reconciler therefore costs the server nothing but its writes, and reads its own writes at once. Resources without a
-synced informer, field selectors and pages go to the server. `live` is the client behind it, for the rare read that must
-be fresh.
+synced informer, field selectors and pages go to the server, and so does what an informer of a label has not, or keeps
+only in outline. `live` is the client behind it, for the rare read that must be fresh.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from steelyard.kube import errors, objects, selectors
 from steelyard.kube.client.interface import Client, ObjectList, PatchKind, Propagation, WatchEvent
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
+from steelyard.kube.runtime import outlines
 from steelyard.kube.runtime.informers import Informers
 
 
@@ -24,12 +25,13 @@ class CachedClient:
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
         informer = self.informers.find(resource)
-        if informer is None:
-            return await self.live.get(resource, name, namespace)
-        obj = informer.get(namespace, name)
-        if obj is None:
+        known = [informer] if informer is not None else self.informers.about(resource)
+        obj = next((found for each in known if (found := each.get(namespace, name)) is not None), None)
+        if obj is not None and not outlines.is_one(obj):
+            return obj
+        if obj is None and informer is not None:
             raise errors.not_found(resource.group_resource, name)
-        return obj
+        return await self.live.get(resource, name, namespace)
 
     async def list(
         self,
@@ -55,6 +57,8 @@ class CachedClient:
         if label_selector:
             selector = selectors.parse_labels(label_selector)
             found = [obj for obj in found if selector.matches(objects.labels(obj))]
+        if any(map(outlines.is_one, found)):
+            return await self.live.list(resource, namespace, label_selector=label_selector)
         return ObjectList(found, str(informer.revision))
 
     def watch(
@@ -122,9 +126,9 @@ class CachedClient:
         answer = await self.live.delete(
             resource, name, namespace, propagation=propagation, uid=uid, resource_version=resource_version
         )
-        informer = self.informers.find(resource)
-        if informer is not None and answer.get("kind") == "Status":
-            informer.observe_deleted(namespace, name, str(objects.at(answer, "details", "uid") or uid))
+        if answer.get("kind") == "Status":
+            for informer in self.informers.about(resource):
+                informer.observe_deleted(namespace, name, str(objects.at(answer, "details", "uid") or uid))
             return answer
         return self._observed(resource, answer)
 
@@ -148,12 +152,12 @@ class CachedClient:
 
     def _observed(self, resource: Resource, obj: Object) -> Object:
         """Subresources such as scale answer with a kind of their own, which is not the object."""
-        informer = self.informers.find(resource)
-        if informer is not None and obj.get("kind") == resource.kind:
-            if _is_gone(obj):
-                informer.observe_deleted(objects.namespace(obj), objects.name(obj), objects.uid(obj))
-            else:
-                informer.observe(obj)
+        if obj.get("kind") == resource.kind:
+            for informer in self.informers.about(resource):
+                if _is_gone(obj):
+                    informer.observe_deleted(objects.namespace(obj), objects.name(obj), objects.uid(obj))
+                else:
+                    informer.observe(obj)
         return obj
 
 

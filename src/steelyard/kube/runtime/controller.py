@@ -64,6 +64,8 @@ class Watch:
     """Given the old and the new object, whether the change is worth a reconcile; by default each is."""
     optional: bool = False
     """Whether the kind may be missing: that is then no problem of the controller's."""
+    label: str = ""
+    """Only objects with this label are watched, and kept in memory; empty for all."""
     after: float = 0.0
     """Seconds in which further changes are collected before the reconcile: for those that only sum up many objects."""
 
@@ -108,7 +110,7 @@ class Controller:
         self._own.on_change(self._enqueue_self)
         self.informers = [self._own]
         for watch in self.watches:
-            informer = informers.of(watch.resource, optional=watch.optional)
+            informer = informers.of(watch.resource, label=watch.label, optional=watch.optional)
             informer.on_change(self._enqueue_mapped(watch))
             self.informers.append(informer)
 

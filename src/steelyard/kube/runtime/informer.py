@@ -17,7 +17,7 @@ from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import clock as clocks
-from steelyard.kube.runtime import logs
+from steelyard.kube.runtime import logs, outlines
 from steelyard.kube.runtime.cache import Cache, Handler, IndexFunction
 from steelyard.kube.runtime.keys import Key
 
@@ -32,14 +32,22 @@ _log = logs.get(__name__)
 
 class Informer:
     def __init__(
-        self, client: Client, resource: Resource, *, namespace: str = "", clock: clocks.Clock = clocks.SYSTEM
+        self,
+        client: Client,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        label: str = "",
+        clock: clocks.Clock = clocks.SYSTEM,
     ) -> None:
+        """With a `label`, only objects that have it are known."""
         self.resource = resource
+        self.label = label
         self.synced = asyncio.Event()
         self._client = client
         self._namespace = namespace
         self._clock = clock
-        self._cache = Cache()
+        self._cache = Cache(outlines.of if outlines.concern(resource) else None)
         self._version = ""
         self._failures = 0
         self._failing_since: float | None = None
@@ -79,7 +87,8 @@ class Informer:
 
     def observe(self, obj: Object) -> None:
         """Puts the answer to an own write into the cache before its event arrives."""
-        if not self._namespace or objects.namespace(obj) == self._namespace:
+        is_here = not self._namespace or objects.namespace(obj) == self._namespace
+        if is_here and (not self.label or self.label in objects.labels(obj)):
             self._cache.observe(obj)
 
     def observe_deleted(self, namespace: str, name: str, uid: str = "") -> None:
@@ -107,7 +116,7 @@ class Informer:
                     await self._back_off(error)
 
     async def _list(self) -> None:
-        listing = await self._client.list(self.resource, self._namespace)
+        listing = await self._client.list(self.resource, self._namespace, label_selector=self.label)
         self._cache.replace(listing.items, int(listing.resource_version or 0))
         self._version = listing.resource_version
         self.synced.set()
@@ -117,7 +126,9 @@ class Informer:
         opened = self._clock.monotonic()
         recovering = self._clock.call_later(_HEALTHY_WATCH, self._recover) if self._failures else None
         try:
-            async for event in self._client.watch(self.resource, self._namespace, resource_version=self._version):
+            async for event in self._client.watch(
+                self.resource, self._namespace, resource_version=self._version, label_selector=self.label
+            ):
                 self._recover()
                 self._version = objects.resource_version(event.object) or self._version
                 self._cache.apply_event(event.type, event.object)
