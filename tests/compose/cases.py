@@ -21,7 +21,7 @@ from steelyard.settings import Platform
 GOLDEN = Path(__file__).parent.parent / "golden"
 FOLDER = GOLDEN / "workloadcluster"
 """Claims of the first revision: what becomes of them never changes."""
-NEWER = ("workloadcluster-v2", "kubernetescluster")
+NEWER = sorted(path.name for path in GOLDEN.iterdir() if path != FOLDER)
 CASES = [
     *sorted(path.name for path in FOLDER.iterdir()),
     *sorted(f"{folder}/{path.name}" for folder in NEWER for path in (GOLDEN / folder).glob("*")),

@@ -1,0 +1,92 @@
+"""Every claim for a database or a cache that the mission's documents print validates, composes, and becomes objects
+that the programs for them accept: Crossplane's provider-sql and provider-helm, and External Secrets."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from steelyard import settings
+from steelyard.compose import checking, offering
+from steelyard.compose.composed import Composed, Desired, Observed
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.schema import prune, validate
+from steelyard.settings import Platform
+from tests.compose import cases, printed
+from tests.compose.test_upstream_schemas import schema_of, upstream
+
+MAKERS = {"PostgreSQLInstance": "login", "RedisInstance": "release"}
+"""Parts whose provider makes credentials up."""
+every_printed = pytest.mark.parametrize("claim", printed.CLAIMS.values(), ids=printed.CLAIMS)
+
+
+def platform_of(claim: Object) -> Platform:
+    return settings.parse(f"domain: {printed.domain_of(claim)}\nintegrations: {{vault: {{enabled: true}}}}")
+
+
+def whole(claim: Object) -> Composed:
+    """With the credentials that a provider makes, and thus with everything that can be composed."""
+    platform = platform_of(claim)
+    first = cases.compose(claim, Observed(), platform)
+    maker = MAKERS[str(claim["kind"])]
+    made = {**first.desired[maker].object}
+    made["metadata"] = {**objects.metadata(made), "uid": "u-1"}
+    found = {"username": "u", "password": "p", "endpoint": "db.example.org", "port": "5432"}
+    secret: Object = {
+        "metadata": {"name": "s", "ownerReferences": [objects.owner_reference(made, controller=True)]},
+        "data": {key: base64.b64encode(value.encode()).decode() for key, value in found.items()},
+    }
+    return cases.compose(claim, Observed({maker: made}, {"credentials": [secret]}), platform)
+
+
+@every_printed
+def test_a_printed_claim_has_nothing_wrong_with_it_and_composes(claim: Object) -> None:
+    kind = offering.STANDARD.kind_of(claim)
+    assert kind is not None
+    assert checking.of(kind, platform_of(claim))(claim) == []
+
+    composed = whole(claim)
+    assert composed.refusal is None
+    assert "vault" in composed.desired
+    assert ("connection" in composed.desired) is ("writeConnectionSecretToRef" in claim["spec"])
+
+
+@upstream
+@every_printed
+def test_what_becomes_of_a_printed_claim_passes_upstreams_schemas(claim: Object) -> None:
+    foreign = [part for part in whole(claim).desired.values() if part.resource.group]
+
+    assert foreign
+    for part in foreign:
+        assert problems(part) == []
+
+
+@upstream
+@pytest.mark.parametrize(
+    ("claim", "part", "path", "value"),
+    [
+        ("001 microservice", "database", ("spec", "forProvider", "conectionLimit"), 5),
+        ("001 microservice", "access", ("spec", "forProvider", "privileges"), ["ALL PRIVILEGES!"]),
+        ("003 dev cache", "release", ("spec", "forProvider", "wait"), "yes"),
+        ("003 dev cache", "vault", ("spec", "deletionPolicy"), "Perhaps"),
+    ],
+    ids=["unknown field", "privilege", "type", "policy"],
+)
+def test_what_a_provider_would_refuse_is_noticed(claim: str, part: str, path: tuple[str, ...], value: object) -> None:
+    found = whole(printed.CLAIMS[claim]).desired[part]
+    spoilt = objects.copy(found.object)
+    place = spoilt
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+
+    assert problems(Desired(found.resource, spoilt))
+
+
+def problems(part: Desired) -> list[str]:
+    schema = schema_of(part.resource.group_resource, part.resource.version)
+    obj = objects.copy(part.object)
+    refused = [f"{cause.field}: {cause.message}" for cause in validate.validate(schema, obj)]
+    return [*refused, *(f"{field}: unknown" for field in prune.prune(schema, obj))]
