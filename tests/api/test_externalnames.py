@@ -67,8 +67,10 @@ GOOD: list[Any] = [
     pytest.param("PostgreSQLInstance", {"vaultPath": "secret/database/dev"}, id="path of the environment"),
     pytest.param("PostgreSQLInstance", {"vaultPath": "secret/apps/team-a/db"}, id="path of the namespace"),
     pytest.param(
-        "PostgreSQLInstance", {"vaultPath": "secret/x/production", "environment": "prod"}, id="path of an alias"
+        "PostgreSQLInstance", {"vaultPath": "secret/apps/production", "environment": "prod"}, id="path of an alias"
     ),
+    pytest.param("PostgreSQLInstance", {"vaultPath": "secret/apps/dev/team-a/db"}, id="path as it is derived"),
+    pytest.param("PostgreSQLInstance", {"vaultPath": "secret/database/team-a"}, id="path of the namespace alone"),
     pytest.param("RedisInstance", {"external": "redis-dev"}, id="release"),
 ]
 BAD: list[Any] = [
@@ -89,10 +91,23 @@ BAD: list[Any] = [
     pytest.param("PostgreSQLInstance", {"external": "Dev_shop"}, "lower-case", id="capitals"),
     pytest.param("PostgreSQLInstance", {"external": 'dev_"; DROP'}, "lower-case", id="quotes"),
     pytest.param("PostgreSQLInstance", {"external": "dev_" + "x" * 60}, "1 to 57", id="too long"),
-    pytest.param(
-        "PostgreSQLInstance", {"vaultPath": "secret/database/production"}, "must be a part of it", id="foreign path"
+    *(
+        pytest.param("PostgreSQLInstance", {"vaultPath": path}, "secret/apps/ or secret/database/", id=each)
+        for each, path in {
+            "another environment's path": "secret/database/production",
+            "another engine": "pki/apps/dev",
+            "another kind's folder": "secret/clusters/dev",
+            "another namespace's path": "secret/apps/team-b",
+            "one of another namespace's paths": "secret/apps/team-b/shop",
+            "derived for another namespace": "secret/apps/dev/team-b/shop",
+            "derived for the environment's namespace": "secret/apps/dev/shop",
+            "derived for a claim called as the namespace": "secret/apps/dev/team-a",
+            "its own namespace behind another": "secret/apps/team-b/team-a/shop",
+            "its environment behind another": "secret/apps/team-b/dev",
+            "deep below the namespace's": "secret/apps/team-a/dev/shop",
+            "a folder": "secret/apps",
+        }.items()
     ),
-    pytest.param("PostgreSQLInstance", {"vaultPath": "pki/dev"}, "must begin with secret/", id="another engine"),
     pytest.param("RedisInstance", {"external": "vault"}, "must begin with redis-", id="another release"),
     pytest.param("RedisInstance", {"external": "redis-" + "x" * 40}, "at most 40", id="too long a release"),
 ]

@@ -234,7 +234,7 @@ def test_a_claim_that_has_another_database_than_it_says_is_refused(recorded: str
         pytest.param(claim(), "secret/apps/dev/team-a/shop", id="derived"),
         pytest.param(claim(namespace="dev"), "secret/apps/dev/shop", id="derived where the namespace is the stage's"),
         pytest.param(claim(environment="prod"), "secret/apps/production/team-a/shop", id="derived by an alias"),
-        pytest.param(claim(vaultPath="secret/x/team-a"), "secret/x/team-a", id="asked for"),
+        pytest.param(claim(vaultPath="secret/database/team-a"), "secret/database/team-a", id="asked for"),
     ],
 )
 def test_where_credentials_are_in_vault(asked: Object, path: str) -> None:
@@ -251,7 +251,7 @@ def test_where_credentials_are_in_vault(asked: Object, path: str) -> None:
 def test_two_claims_for_one_path_are_one_object() -> None:
     """There is one of each name: the second claim finds that it is the first's."""
     one, other = (
-        compose(claim(name, vaultPath="secret/x/team-a"), platform=WITH_VAULT).desired["vault"].object
+        compose(claim(name, vaultPath="secret/database/team-a"), platform=WITH_VAULT).desired["vault"].object
         for name in ("one", "other")
     )
     assert (objects.name(one), objects.namespace(one)) == (objects.name(other), objects.namespace(other))
@@ -347,7 +347,7 @@ def test_what_a_provider_says_is_wrong_is_told() -> None:
     ("asked", "told"),
     [
         pytest.param(claim(enableBackup=True), "this version makes no backups", id="backup"),
-        pytest.param(claim(vaultPath="secret/x/dev"), "does not enable integrations.vault", id="no Vault"),
+        pytest.param(claim(vaultPath="secret/database/dev"), "does not enable integrations.vault", id="no Vault"),
         pytest.param(printed.CLAIMS["003 preview"], "the annotation ttl", id="time to live"),
         pytest.param(printed.CLAIMS["003 sandbox"], "the annotation source", id="clone"),
         pytest.param(claim(), "storageGB: 20", id="storage"),

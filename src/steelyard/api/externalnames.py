@@ -1,12 +1,12 @@
-"""What a claim may call its things outside of the API: the name of a database, of a Helm release, the path in Vault.
+"""What a claim may call its things outside of the API: the name of a database, of a Helm release.
 
 Such a name is a pointer: a provider takes whatever is there under it for the claim's own. So a database's begins with
 the environment's prefix, unless the platform file grants it to the namespace; none looks like a name that is derived
 for somebody else; and none changes, since another name is another database. That two claims do not have the same one is
 kept where it is used: the objects that stand for them are called after it, and there is one of each name.
 
-`database_problem` and `path_problem` are asked again at every use, and say the same as the policies, which are judged
-when a claim is written: on the embedded API and on kube-apiserver alike.
+`database_problem` and `release_problem` are asked again at every use, and say the same as the policies, which are
+judged when a claim is written: on the embedded API and on kube-apiserver alike.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ _DATABASE: Final = "^[a-z]([a-z0-9_-]*[a-z0-9])?$"
 _RESERVED: Final = f"({OWNER}|_[0-9a-f]{{{DIGEST_LENGTH}}})$"
 _RELEASE: Final = f"^{RELEASE_PREFIX}([a-z0-9-]*[a-z0-9])$"
 _ENVIRONMENT: Final = "object.spec.parameters.environment"
-_PATH: Final = "spec.parameters.vaultPath"
 _DATABASE_RULE: Final = (
     f"it must be 1 to {NAME_MAX} lower-case letters, digits, - and _, begin with a letter, end with a letter or digit, "
     f"and not end in {OWNER} or in _ and {DIGEST_LENGTH} hexadecimal digits, as the platform\\'s own names do"
@@ -67,46 +66,27 @@ def release_problem(name: str) -> str:
     return "" if len(name) <= RELEASE_MAX and re.match(_RELEASE, name) else _RELEASE_RULE
 
 
-def path_problem(path: str, mount: str, parts: Sequence[str]) -> str:
-    """Why credentials may not be put there; empty if they may. `parts`: one of them must be in it."""
-    first, *rest = path.split("/")
-    if first != mount:
-        return f"it must begin with {mount}/"
-    return "" if any(part in rest for part in parts) else f"{' or '.join(dict.fromkeys(parts))} must be a part of it"
-
-
 def databases(
     claims: Resource,
     *,
     prefixes: Mapping[str, Sequence[str]],
-    canonical: Mapping[str, str],
     grants: Mapping[str, Sequence[str]],
-    mount: str,
 ) -> Object:
-    """`prefixes` by environment, with aliases; `canonical` says what an alias stands for; `grants` are names outside of
-    them by the namespace of claims, or `*`. Environments of pull requests have their own name for a prefix.
+    """`prefixes` by environment, with aliases; `grants` are names outside of them by the namespace of claims, or `*`.
+    Environments of pull requests have their own name for a prefix.
     """
     known = ", ".join(f"'{name}': [{_texts(each)}]" for name, each in prefixes.items())
     all_prefixes = sorted({prefix for each in prefixes.values() for prefix in each})
-    aliases = ", ".join(f"'{alias}': '{name}'" for alias, name in canonical.items())
     is_anothers = (
         f"[{_texts(all_prefixes)}].exists(other, size(other) > size(prefix) && variables.name.startsWith(other) && "
         "!(other in variables.prefixes))"
     )
     variables = {
         "environment": f"string({_ENVIRONMENT})",
-        "canonical": f"variables.environment in {{{aliases}}} ? {{{aliases}}}[variables.environment] : "
-        "variables.environment"
-        if aliases
-        else "variables.environment",
         "prefixes": f"variables.environment in {{{known}}} ? {{{known}}}[variables.environment] : "
         "[variables.environment.replace('-', '_') + '_', variables.environment + '-']",
         "isGranted": _granted(grants),
         "isWithin": f"variables.prefixes.exists(prefix, variables.name.startsWith(prefix) && !{is_anothers})",
-        "path": f"has(object.{_PATH}) ? string(object.{_PATH}) : ''",
-        "isNewPath": f"variables.path != '' && (oldObject == null || !has(oldObject.{_PATH}) || oldObject.{_PATH} != "
-        "variables.path)",
-        "parts": "[variables.environment, variables.canonical, string(request.namespace)]",
     }
     name_rules = [
         _validation(
@@ -123,15 +103,7 @@ def databases(
             "request.namespace + ' that name (postgresql.externalNames in the platform file), or leave it out'",
         ),
     ]
-    path_rule: Object = {
-        "expression": f"!variables.isNewPath || variables.path.startsWith('{mount}/') && "
-        "variables.path.split('/').exists(part, part in variables.parts)",
-        "reason": "Forbidden",
-        "messageExpression": f"'{_PATH}: ' + variables.path + ' must begin with {mount}/, and ' + "
-        "variables.environment + ' or ' + request.namespace + ' must be a part of it: the paths of other environments "
-        "are not for this claim to write to'",
-    }
-    return _policy(claims, variables, [*name_rules, path_rule])
+    return _policy(claims, variables, name_rules)
 
 
 def releases(claims: Resource) -> Object:

@@ -65,9 +65,10 @@ class Parameters(ApiModel):
     )
     vault_path: VaultPath | None = Field(
         default=None,
-        description="Where its credentials are in Vault, if the platform works with one. The environment or the "
-        "claim's namespace must be a part of it. Default: secret/apps/<environment>/<name> in the namespace that is "
-        "called as the environment, else secret/apps/<environment>/<namespace>/<name>.",
+        description="Where its credentials are in Vault, if the platform works with one: secret/apps/ or "
+        "secret/database/, and behind that <namespace>, <namespace>/<name>, <environment>/<namespace>/<name> or "
+        "<environment>. Default: secret/apps/<environment>/<name> in the namespace that is called as the environment, "
+        "else secret/apps/<environment>/<namespace>/<name>.",
     )
     primary_cluster_db: bool | None = Field(
         default=None,

@@ -454,6 +454,10 @@ class Platform(SettingsModel):
         enabled = {name: each for name, each in self.environments.items() if each.enabled}
         return (*enabled, *(alias for each in enabled.values() for alias in each.aliases))
 
+    def environment_aliases(self) -> dict[str, str]:
+        """Other names, and what each stands for."""
+        return {alias: name for name, each in self.environments.items() for alias in each.aliases}
+
     def ingress_domain(self, name: str) -> str:
         """`dev.steelyard.dev`; for production the platform's domain itself, unless the file says otherwise."""
         environment = self.environment(name)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
-from steelyard.api import externalnames
+from steelyard.api import vaultpaths
 from steelyard.api.crossplane import DATABASES, EXTERNAL_NAME
 from steelyard.api.postgresql import PostgreSQLInstanceSpec, UsedParameters
 from steelyard.compose import connection, managed, names
@@ -33,6 +33,8 @@ CREDENTIALS: Final = "credentials"
 NAMESAKES: Final = ("namesake", "namesake-made-by-hand")
 OF_CREDENTIALS: Final = "postgresql"
 """What the names of Secrets with logins begin with."""
+VAULT_FOLDERS: Final = ("apps", "database")
+"""Of Vault's, where credentials of databases are."""
 _ANNOTATIONS_OF_DOCUMENTS: Final = {
     "ttl": "the claim does not go away by itself; delete it when it is no longer needed",
     "source": "nothing is copied into the database",
@@ -116,10 +118,10 @@ def _refuse_anothers(claim: Object, named: Names, observed: Observed) -> None:
 def _vault_path(claim: Object, spec: PostgreSQLInstanceSpec, platform: Platform, environment: str) -> str:
     mount, asked = platform.postgresql.vault_mount, spec.parameters.vault_path
     if asked is None:
-        return managed.vault_path(claim, mount, "apps", environment)
-    owners = (spec.parameters.environment, environment, objects.namespace(claim))
-    if problem := externalnames.path_problem(asked, mount, owners):
-        raise Refused("VaultPathForbidden", f"spec.parameters.vaultPath: {asked}: {problem}; set it to such a path")
+        return managed.vault_path(claim, mount, VAULT_FOLDERS[0], environment)
+    named = (spec.parameters.environment, environment)
+    if problem := vaultpaths.problem(asked, mount, VAULT_FOLDERS, named, objects.namespace(claim)):
+        raise Refused("VaultPathForbidden", f"spec.parameters.vaultPath: {asked}: {problem}")
     return asked
 
 

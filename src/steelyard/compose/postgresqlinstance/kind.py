@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from steelyard.api import externalnames, postgresql
+from steelyard.api import externalnames, postgresql, vaultpaths
 from steelyard.api.crossplane import EXTERNAL_SECRETS, PROVIDER_SQL, PUSH_SECRETS
 from steelyard.compose import managed
 from steelyard.compose.claimkind import ClaimKind, Watched
@@ -17,15 +17,14 @@ from steelyard.settings import Platform
 
 
 def _guards(platform: Platform) -> list[Object]:
-    canonical = {alias: name for name, each in platform.environments.items() for alias in each.aliases}
-    policy = externalnames.databases(
-        postgresql.resource(platform.domain),
-        prefixes=naming.all_prefixes(platform),
-        canonical=canonical,
-        grants=platform.postgresql.granted(),
-        mount=platform.postgresql.vault_mount,
+    claims = postgresql.resource(platform.domain)
+    names = externalnames.databases(
+        claims, prefixes=naming.all_prefixes(platform), grants=platform.postgresql.granted()
     )
-    return [policy]
+    paths = vaultpaths.policy(
+        claims, platform.postgresql.vault_mount, composing.VAULT_FOLDERS, platform.environment_aliases()
+    )
+    return [names, paths]
 
 
 POSTGRESQL_INSTANCE: Final = ClaimKind(
