@@ -71,14 +71,15 @@ def _of_environment(environment: str, size: str, storage: int, *, backup: bool, 
     )
 
 
-def _bare(claim: Object) -> Object:
-    return {**claim, "spec": {"parameters": claim["spec"]["parameters"]}}
+def _with(claim: Object, *fields: str) -> Object:
+    """With these fields of its spec alone."""
+    return {**claim, "spec": {key: claim["spec"][key] for key in fields}}
 
 
 CLAIMS: dict[str, Object] = {
     "001 multi-tenant": _multi_tenant(),
-    "001 microservice": _bare(
-        database("shop-dev-db", "dev", "pnats.cloud", environment="dev", size="small", storageGB=20)
+    "001 microservice": _with(
+        database("shop-dev-db", "dev", "pnats.cloud", environment="dev", size="small", storageGB=20), "parameters"
     ),
     "003 dev database": _of_environment("dev", "small", 20, backup=False),
     "003 staging database": _of_environment("staging", "medium", 50, backup=True),
@@ -90,14 +91,18 @@ CLAIMS: dict[str, Object] = {
         backup=False,
         annotations={"crossplane.io/external-name": "pr-17-db", "ttl": "168h"},
     ),
-    "003 preview by Tekton": database(
-        "pr-17-database",
-        "pr-17",
-        environment="dev",
-        size="small",
-        storageGB=10,
-        enableBackup=False,
-        vaultPath="secret/database/pr-17",
+    "003 preview by Tekton": _with(
+        database(
+            "pr-17-database",
+            "pr-17",
+            environment="dev",
+            size="small",
+            storageGB=10,
+            enableBackup=False,
+            vaultPath="secret/database/pr-17",
+        ),
+        "parameters",
+        "writeConnectionSecretToRef",
     ),
     "003 sandbox": _of_environment(
         "sandbox",

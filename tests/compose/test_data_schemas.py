@@ -3,49 +3,28 @@ that the programs for them accept: Crossplane's provider-sql and provider-helm, 
 
 from __future__ import annotations
 
-import base64
-
 import pytest
 
-from steelyard import settings
 from steelyard.compose import checking, offering
-from steelyard.compose.composed import Composed, Desired, Observed
+from steelyard.compose.composed import Composed, Desired
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import prune, validate
-from steelyard.settings import Platform
-from tests.compose import cases, printed
+from tests.compose import printed, rendered
 from tests.compose.test_upstream_schemas import schema_of, upstream
 
-MAKERS = {"PostgreSQLInstance": "login", "RedisInstance": "release"}
-"""Parts whose provider makes credentials up."""
 every_printed = pytest.mark.parametrize("claim", printed.CLAIMS.values(), ids=printed.CLAIMS)
 
 
-def platform_of(claim: Object) -> Platform:
-    return settings.parse(f"domain: {printed.domain_of(claim)}\nintegrations: {{vault: {{enabled: true}}}}")
-
-
 def whole(claim: Object) -> Composed:
-    """With the credentials that a provider makes, and thus with everything that can be composed."""
-    platform = platform_of(claim)
-    first = cases.compose(claim, Observed(), platform)
-    maker = MAKERS[str(claim["kind"])]
-    made = {**first.desired[maker].object}
-    made["metadata"] = {**objects.metadata(made), "uid": "u-1"}
-    found = {"username": "u", "password": "p", "endpoint": "db.example.org", "port": "5432"}
-    secret: Object = {
-        "metadata": {"name": "s", "ownerReferences": [objects.owner_reference(made, controller=True)]},
-        "data": {key: base64.b64encode(value.encode()).decode() for key, value in found.items()},
-    }
-    return cases.compose(claim, Observed({maker: made}, {"credentials": [secret]}), platform)
+    return rendered.in_full(claim, rendered.platform_of(claim))
 
 
 @every_printed
 def test_a_printed_claim_has_nothing_wrong_with_it_and_composes(claim: Object) -> None:
     kind = offering.STANDARD.kind_of(claim)
     assert kind is not None
-    assert checking.of(kind, platform_of(claim))(claim) == []
+    assert checking.of(kind, rendered.platform_of(claim))(claim) == []
 
     composed = whole(claim)
     assert composed.refusal is None

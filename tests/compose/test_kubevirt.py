@@ -10,16 +10,15 @@ import pytest
 import yaml
 
 from steelyard import settings
-from steelyard.api.clusterapi import wellknown
 from steelyard.compose import names
 from steelyard.compose.composed import NOTHING, Composed, Observed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
 from tests.compose import cases
+from tests.compose.observing import HOST, PORT, kubeconfig, machine, reachable
 
 HOME = names.external("team-a", "dev")
-HOST, PORT = "192.168.0.225", 6443
 PLATFORM = settings.parse("infrastructure: kubevirt")
 WITH_ARGOCD = "infrastructure: kubevirt\nintegrations: {argocd: {enabled: true}}\n"
 NODE_ROLE = "node-role.kubernetes.io/control-plane"
@@ -42,39 +41,6 @@ def compose(obj: Object | None = None, observed: Observed = NOTHING, platform: P
 
 def condition(composed: Composed, type_: str) -> Any:
     return next((each for each in composed.conditions if each.type == type_), None)
-
-
-def kubeconfig(**user: str) -> Object:
-    """The Secret that Cluster API makes, with the administrator's certificate unless another login is given."""
-    login = user or {"client-certificate-data": "Y2VydA==", "client-key-data": "a2V5"}
-    server = {"server": f"https://{HOST}:{PORT}", "certificate-authority-data": "Y2E="}
-    config = {
-        "current-context": "it",
-        "contexts": [{"name": "it", "context": {"cluster": "dev", "user": "admin"}}],
-        "clusters": [{"name": "dev", "cluster": server}],
-        "users": [{"name": "admin", "user": login}],
-    }
-    owner: Object = {"apiVersion": "v1", "kind": "KubeadmControlPlane", "metadata": {"name": "p", "uid": "u-plane"}}
-    owners = [objects.owner_reference(owner, controller=True)]
-    return {
-        "metadata": {"name": "dev-kubeconfig", "namespace": HOME, "ownerReferences": owners},
-        "data": {"value": base64.b64encode(yaml.safe_dump(config).encode()).decode()},
-    }
-
-
-def machine(name: str, address: str, *, plane: bool = True) -> Object:
-    labels = {wellknown.CONTROL_PLANE_LABEL: ""} if plane else {}
-    addresses = [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": address}]
-    return {"metadata": {"name": name, "labels": labels}, "status": {"addresses": addresses}}
-
-
-def reachable(*machines: Object, secret: Object | None = None, **resources: Object) -> Observed:
-    """The API has an address, and the cluster its kubeconfig."""
-    endpoint: Object = {"controlPlaneEndpoint": {"host": HOST, "port": PORT}}
-    cluster: Object = {"metadata": {"name": "dev", "uid": "u-cluster"}, "spec": endpoint}
-    plane: Object = {"metadata": {"name": "dev-control-plane", "uid": "u-plane"}, "spec": {}}
-    required = {"kubeconfig": [secret or kubeconfig()], "machines": list(machines)}
-    return Observed({"cluster": cluster, "control-plane": plane, **resources}, required)
 
 
 def virtual_machine(composed: Composed, part: str = "worker-machines") -> Object:

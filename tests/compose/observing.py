@@ -1,0 +1,72 @@
+"""What others have done by the time that everything can be composed: an API with an address and its kubeconfig, and
+credentials that a provider made up."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+
+import yaml
+
+from steelyard.api.clusterapi import wellknown
+from steelyard.compose.composed import Composed, Observed
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+
+HOST, PORT = "192.168.0.225", 6443
+CLUSTER, PLANE = "u-cluster", "u-plane"
+"""UIDs of the Cluster and of its control plane."""
+MAKERS: Mapping[str, str] = {"PostgreSQLInstance": "login", "RedisInstance": "release"}
+"""Parts whose provider makes credentials up, by the kind of the claim."""
+
+
+def finished(claim: Object, composed: Composed) -> Observed:
+    """Enough for every part of the claim to be composed, given what is composed of it at first."""
+    maker = MAKERS.get(str(claim["kind"]))
+    if maker is not None and maker in composed.desired:
+        return credentials(maker, composed.desired[maker].object)
+    home = composed.requirements.get("kubeconfig")
+    return reachable(machine("a", "10.0.0.2"), namespace=home.namespace) if home is not None else Observed()
+
+
+def credentials(maker: str, made: Object) -> Observed:
+    owner = {**made, "metadata": {**objects.metadata(made), "uid": "u-1"}}
+    found = {"username": "u", "password": "p", "endpoint": "db.example.org", "port": "5432"}
+    secret: Object = {
+        "metadata": {"name": "s", "ownerReferences": [objects.owner_reference(owner, controller=True)]},
+        "data": {key: base64.b64encode(value.encode()).decode() for key, value in found.items()},
+    }
+    return Observed({maker: owner}, {"credentials": [secret]})
+
+
+def reachable(*machines: Object, namespace: str = "", secret: Object | None = None) -> Observed:
+    """A cluster whose API has an address, with its kubeconfig."""
+    endpoint: Object = {"controlPlaneEndpoint": {"host": HOST, "port": PORT}}
+    cluster: Object = {"metadata": {"name": "dev", "uid": CLUSTER}, "spec": endpoint}
+    plane: Object = {"metadata": {"name": "dev-control-plane", "uid": PLANE}, "spec": {}}
+    required = {"kubeconfig": [secret or kubeconfig(namespace)], "machines": list(machines)}
+    return Observed({"cluster": cluster, "control-plane": plane}, required)
+
+
+def kubeconfig(namespace: str = "", **user: str) -> Object:
+    """The Secret that Cluster API makes, with the administrator's certificate unless another login is given."""
+    login = user or {"client-certificate-data": "Y2VydA==", "client-key-data": "a2V5"}
+    server = {"server": f"https://{HOST}:{PORT}", "certificate-authority-data": "Y2E="}
+    config = {
+        "current-context": "it",
+        "contexts": [{"name": "it", "context": {"cluster": "dev", "user": "admin"}}],
+        "clusters": [{"name": "dev", "cluster": server}],
+        "users": [{"name": "admin", "user": login}],
+    }
+    owner: Object = {"apiVersion": "v1", "kind": "KubeadmControlPlane", "metadata": {"name": "p", "uid": PLANE}}
+    owners = [objects.owner_reference(owner, controller=True)]
+    return {
+        "metadata": {"name": "dev-kubeconfig", "namespace": namespace, "ownerReferences": owners},
+        "data": {"value": base64.b64encode(yaml.safe_dump(config).encode()).decode()},
+    }
+
+
+def machine(name: str, address: str, *, plane: bool = True) -> Object:
+    labels = {wellknown.CONTROL_PLANE_LABEL: ""} if plane else {}
+    addresses = [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": address}]
+    return {"metadata": {"name": name, "labels": labels}, "status": {"addresses": addresses}}

@@ -1,0 +1,88 @@
+"""Everything that is composed of every claim there is: of the golden cases, of the claims that the documents print, and
+of the examples; for tests that hand the objects to those who must accept them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import yaml
+
+from steelyard import settings
+from steelyard.compose import offering
+from steelyard.compose.cluster import integrating
+from steelyard.compose.composed import NOTHING, Composed
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+from steelyard.settings import Platform
+from tests.compose import cases, documents, observing, printed
+from tests.harness import ROOT
+
+EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
+INTEGRATED = sorted({"vault", *integrating.COMPOSED})
+"""What objects are composed for, where the platform file enables it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    resource: Resource
+    object: Object
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A claim and what was composed of it."""
+
+    title: str
+    claim: Object
+    parts: tuple[Part, ...]
+
+
+def everything() -> Iterator[Rendered]:
+    for case in cases.CASES:
+        claim = cases.load(case, "claim.yaml")
+        yield _rendered(f"golden {case}", claim, cases.compose(claim, cases.observed(case), cases.platform(case)))
+    for title, claim in claims().items():
+        for infrastructure in infrastructures_of(title, claim):
+            composed = in_full(claim, platform_of(claim, infrastructure))
+            yield _rendered(f"{title} on {infrastructure}" if infrastructure else title, claim, composed)
+
+
+def claims() -> dict[str, Object]:
+    """The printed ones, and the examples."""
+    found = {f"printed {title}": claim for title, claim in printed.CLAIMS.items()}
+    if documents.FOLDER.is_dir():
+        found |= {f"document {title}": claim for title, claim in documents.claims().items()}
+    for file in EXAMPLES:
+        for obj in yaml.load_all(file.read_text(encoding="utf-8"), yaml.CSafeLoader):
+            if isinstance(obj, dict) and offering.STANDARD.kind_of(obj) is not None:  # pyright: ignore[reportUnknownArgumentType]
+                found[f"example {file.name} {obj['metadata']['name']}"] = obj
+    return found
+
+
+def infrastructures_of(title: str, claim: Object) -> tuple[str, ...]:
+    """Every one that its machines can be made of; the platform's own (an empty name) for what has no machines, and for
+    the examples, which are written for that."""
+    kind = offering.STANDARD.kind_of(claim)
+    assert kind is not None
+    has_choice = "infrastructure" in kind.parameters.model_fields and not title.startswith("example")
+    return offering.STANDARD.infrastructure_names if has_choice else ("",)
+
+
+def platform_of(claim: Object, infrastructure: str = "") -> Platform:
+    """Of the claim's domain, with everything enabled that objects are composed for."""
+    own = f"infrastructure: {infrastructure}\n" if infrastructure else ""
+    enabled = ", ".join(f"{name}: {{enabled: true}}" for name in INTEGRATED)
+    return settings.parse(f"domain: {printed.domain_of(claim)}\n{own}integrations: {{{enabled}}}")
+
+
+def in_full(claim: Object, platform: Platform) -> Composed:
+    """With everything there that others bring about."""
+    first = cases.compose(claim, NOTHING, platform)
+    return cases.compose(claim, observing.finished(claim, first), platform)
+
+
+def _rendered(title: str, claim: Object, composed: Composed) -> Rendered:
+    parts = (Part(part.resource, objects.copy(part.object)) for part in composed.desired.values())
+    return Rendered(title, claim, tuple(parts))

@@ -1,0 +1,70 @@
+"""Every claim that the documents print, and every example, has nothing wrong with it, composes on each infrastructure,
+and becomes objects that those who read them accept."""
+
+from __future__ import annotations
+
+import pytest
+
+from steelyard.compose import checking, offering
+from steelyard.compose.composed import Desired
+from steelyard.kube.objects import Object
+from steelyard.settings import Platform
+from tests.compose import documents, printed, rendered
+from tests.compose.test_data_schemas import problems
+from tests.compose.test_upstream_schemas import BUILT_IN, is_ours, upstream
+
+CLAIMS = rendered.claims()
+NOT_YET = {"KubernetesCluster", "VirtualCluster"}
+"""Kinds that the documents print claims of and that this version does not offer."""
+ON = [
+    pytest.param(claim, rendered.platform_of(claim, infrastructure), id=f"{title} {infrastructure}".strip())
+    for title, claim in CLAIMS.items()
+    for infrastructure in rendered.infrastructures_of(title, claim)
+]
+
+
+@pytest.mark.parametrize(("claim", "platform"), ON)
+def test_a_printed_claim_has_nothing_wrong_with_it_and_composes(claim: Object, platform: Platform) -> None:
+    kind = offering.STANDARD.kind_of(claim)
+    assert kind is not None
+    assert checking.of(kind, platform)(claim) == []
+
+    composed = rendered.in_full(claim, platform)
+    assert composed.refusal is None
+    assert composed.desired
+    assert ("connection" in composed.desired) is ("writeConnectionSecretToRef" in claim["spec"])
+
+
+@upstream
+@pytest.mark.parametrize(("claim", "platform"), ON)
+def test_what_becomes_of_it_passes_upstreams_schemas(claim: Object, platform: Platform) -> None:
+    parts = list(rendered.in_full(claim, platform).desired.values())
+    foreign = [part for part in parts if part.resource.group not in BUILT_IN and not is_ours(part)]
+
+    assert foreign
+    assert {part.object["metadata"]["name"]: found for part in foreign if (found := problems(part))} == {}
+
+
+@documents.needed
+def test_every_kind_of_claim_is_printed_somewhere_and_every_printed_claim_is_of_a_known_kind() -> None:
+    offered = {kind.resource("").kind for kind in offering.STANDARD.kinds}
+    unknown = {
+        manifest.kind
+        for manifest in documents.manifests()
+        if str(manifest.object.get("apiVersion")).startswith(("compute.", "database.", "cache."))
+        and offering.STANDARD.kind_of(manifest.object) is None
+    }
+    assert {str(claim["kind"]) for claim in documents.claims().values()} == offered
+    assert unknown == NOT_YET
+
+
+@documents.needed
+def test_the_claims_that_are_kept_for_want_of_the_documents_are_those_of_the_documents() -> None:
+    kept = [(claim["apiVersion"], claim["metadata"], claim["spec"]) for claim in printed.CLAIMS.values()]
+    found = [
+        (claim["apiVersion"], claim["metadata"], claim["spec"])
+        for claim in documents.claims().values()
+        if claim["kind"] in ("PostgreSQLInstance", "RedisInstance")
+    ]
+    assert [each for each in kept if each not in found] == []
+    assert [each for each in found if each not in kept] == []
