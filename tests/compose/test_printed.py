@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 
 from steelyard.compose import checking, offering
-from steelyard.compose.composed import Desired
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
 from tests.compose import documents, printed, rendered

@@ -15,13 +15,31 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from collections.abc import Sequence as Many
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import aiohttp
 
-from tests.conformance import compare, corpus, hooks, keys, mutated, ours, randomised, rates, replay, upstream
+from tests.api import references
+from tests.api.references import Attempt
+from tests.compose import rendered
+from tests.compose.rendered import Rendered
+from tests.conformance import (
+    compare,
+    composed,
+    corpus,
+    hooks,
+    keys,
+    mutated,
+    ours,
+    randomised,
+    rates,
+    replay,
+    rights,
+    upstream,
+)
 from tests.conformance.compare import Outcome
 from tests.conformance.corpus import Sequence
 from tests.conformance.replay import Server
@@ -62,7 +80,26 @@ class Pair:
         return compare.compare(sequence, theirs, mine)
 
 
-async def run(sequences: Many[Sequence], definitions: Many[Definition], seed: int, folder: Path) -> list[Outcome]:
+@dataclass(frozen=True)
+class Chosen:
+    """What is to be played."""
+
+    sequences: Many[Sequence]
+    definitions: Many[Definition] = ()
+    claims: Many[Rendered] = ()
+    attempts: Many[Attempt] = ()
+    seed: int = SAMPLES
+
+    def only(self, names: Collection[str]) -> Chosen:
+        """The subjects that are made of claims are played whole: they are short, and install what they need."""
+        return replace(
+            self,
+            sequences=[each for each in self.sequences if each.name in names],
+            definitions=[each for each in self.definitions if each.name in names],
+        )
+
+
+async def run(chosen: Chosen, folder: Path) -> list[Outcome]:
     (folder / "upstream").mkdir()
     (folder / "ours").mkdir()
     shared = folder / "shared"
@@ -80,22 +117,23 @@ async def run(sequences: Many[Sequence], definitions: Many[Definition], seed: in
             async with limit:
                 return await pair.outcome(sequence)
 
-        outcomes = await asyncio.gather(*map(one, sequences))
-        return [*outcomes, *await sharedcrds.outcomes(http, theirs, mine, definitions, seed)]
+        outcomes = await asyncio.gather(*map(one, chosen.sequences))
+        outcomes += await sharedcrds.outcomes(http, theirs, mine, chosen.definitions, chosen.seed)
+        if chosen.claims:
+            outcomes += await composed.outcomes(http, theirs, mine, chosen.claims)
+        if chosen.attempts:
+            outcomes += await rights.outcomes(http, theirs, mine, chosen.attempts)
+        return outcomes
 
 
-def settled(sequences: Many[Sequence], definitions: Many[Definition], seed: int) -> list[Outcome]:
+def settled(chosen: Chosen) -> list[Outcome]:
     """What differs is played again, on servers that have seen nothing else: upstream's answers hang on its own timing
     here and there (bookmarks, seconds, informers that lag). What differs once and then no more passes, and is told."""
-    first = _played(sequences, definitions, seed)
+    first = _played(chosen)
     differing = {each.sequence.name for each in first if not each.passed}
     if not differing or len(differing) > REPLAYED_AT_MOST:
         return first
-    again = _played(
-        [each for each in sequences if each.name in differing],
-        [each for each in definitions if each.name in differing],
-        seed,
-    )
+    again = _played(chosen.only(differing))
     second = {(each.sequence.bullet, each.sequence.name): each for each in again}
     for outcome in first:
         if not outcome.passed and second[outcome.sequence.bullet, outcome.sequence.name].passed:
@@ -104,9 +142,9 @@ def settled(sequences: Many[Sequence], definitions: Many[Definition], seed: int)
     return [second.get((each.sequence.bullet, each.sequence.name), each) for each in first]
 
 
-def _played(sequences: Many[Sequence], definitions: Many[Definition], seed: int) -> list[Outcome]:
+def _played(chosen: Chosen) -> list[Outcome]:
     with tempfile.TemporaryDirectory(prefix="conformance-", ignore_cleanup_errors=True) as folder:
-        return asyncio.run(run(sequences, definitions, seed, Path(folder)))
+        return asyncio.run(run(chosen, Path(folder)))
 
 
 def main() -> int:
@@ -119,7 +157,8 @@ def main() -> int:
     parser.add_argument("--brief", action="store_true", help="show the first difference of each sequence only")
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(1_000_000)
-    known = [*corpus.bullets(), randomised.BULLET, *([sharedcrds.BULLET] if shared.FOLDER.is_dir() else [])]
+    of_shared = [sharedcrds.BULLET, composed.BULLET]
+    known = [*corpus.bullets(), randomised.BULLET, rights.BULLET, *(of_shared if shared.FOLDER.is_dir() else [])]
     wanted: list[str] = given.bullets or known
     if set(wanted) - set(known):
         parser.error(f"no such bullet; there are {', '.join(known)}")
@@ -128,12 +167,17 @@ def main() -> int:
         for each in (*corpus.load(), *randomised.sequences(seed, RANDOM_SEQUENCES))
         if each.bullet in wanted and given.only in each.name
     ]
-    definitions = [each for each in shared.load() if sharedcrds.BULLET in wanted and given.only in each.name]
+    chosen = Chosen(
+        sequences,
+        [each for each in shared.load() if sharedcrds.BULLET in wanted and given.only in each.name],
+        [each for each in rendered.everything() if composed.BULLET in wanted and given.only in each.title],
+        [each for each in references.attempts() if rights.BULLET in wanted and given.only in each.title],
+        given.seed if given.seed is not None else SAMPLES,
+    )
     if given.mutated:
-        sequences, definitions = list(mutated.sequences(seed, given.mutated)), []
-    objects_seed = given.seed if given.seed is not None else SAMPLES
+        chosen = Chosen(list(mutated.sequences(seed, given.mutated)))
     started = time.monotonic()
-    outcomes = settled(sequences, definitions, objects_seed)
+    outcomes = settled(chosen)
     if given.mutated:
         # What upstream does not get through tells nothing.
         outcomes = [each for each in outcomes if not each.is_stuck]
@@ -144,11 +188,7 @@ def main() -> int:
     counted = rates.count(outcomes)
     print(f"\n{len(outcomes)} sequences in {time.monotonic() - started:.0f} s, random seed {seed}")
     print(rates.table(counted))
-    if definitions:
-        of_definitions = (each for each in outcomes if each.sequence.bullet == sharedcrds.BULLET)
-        print(f"{sharedcrds.BULLET}: {sharedcrds.summary(of_definitions)}; seed {objects_seed}")
-    elif not shared.FOLDER.is_dir():
-        print(f"{sharedcrds.BULLET}: skipped, because {shared.FOLDER} is not there")
+    _tell_subjects(chosen, outcomes, of_shared)
     if given.mutated:
         return 0 if all(each.passed for each in outcomes) else 1
     if given.only:
@@ -160,6 +200,22 @@ def main() -> int:
     if given.record:
         rates.record(counted)
     return 0
+
+
+def _tell_subjects(chosen: Chosen, outcomes: Many[Outcome], of_shared: Many[str]) -> None:
+    """What the subjects that are not written down as sequences were, in numbers."""
+    by_bullet = {
+        bullet: [each for each in outcomes if each.sequence.bullet == bullet] for bullet in (*of_shared, rights.BULLET)
+    }
+    if chosen.definitions:
+        told = sharedcrds.summary(by_bullet[sharedcrds.BULLET])
+        print(f"{sharedcrds.BULLET}: {told}; seed {chosen.seed}")
+    if chosen.claims:
+        print(f"{composed.BULLET}: {composed.summary(by_bullet[composed.BULLET], chosen.claims)}")
+    if chosen.attempts:
+        print(f"{rights.BULLET}: {rights.summary(by_bullet[rights.BULLET])}")
+    if not shared.FOLDER.is_dir():
+        print(f"{' and '.join(of_shared)}: skipped, because {shared.FOLDER} is not there")
 
 
 if __name__ == "__main__":

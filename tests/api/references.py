@@ -1,0 +1,216 @@
+"""Every field of a claim by which its author points at something, with a value that is somebody else's: the table that
+is tried on the embedded API (`test_references.py`) and on kube-apiserver (`make conformance`).
+
+A field that takes any text is in one of the lists, or a test fails: so a new one has to be thought about.
+
+In values, `$NS` is the namespace that the tenant has, and `$OTHER` one that the tenant has not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from steelyard.api import authors, crd
+from steelyard.api.crossplane import EXTERNAL_NAME
+from steelyard.compose import offering
+from steelyard.compose.claimkind import ClaimKind
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+
+PLATFORM: Final = "connectionSecrets: {robots: [argocd/controller]}"
+"""Of the platform on which the table is tried: a service account that is almighty, and declared to act for others."""
+TENANT: Final = "jane"
+ROBOT: Final = "system:serviceaccount:argocd:controller"
+_NAME: Final = f"metadata.annotations.{EXTERNAL_NAME}"
+_AUTHOR: Final = f"metadata.annotations.{authors.AUTHOR}"
+_GROUPS: Final = f"metadata.annotations.{authors.GROUPS}"
+_PATH: Final = "spec.parameters.vaultPath"
+_CONNECTION: Final = "spec.writeConnectionSecretToRef"
+
+
+@dataclass(frozen=True)
+class Reference:
+    fields: tuple[str, ...]
+    """The first is what it is about; others that it takes to say it."""
+    why: str
+    own: Mapping[str, str]
+    """Values of the tenant's own, which must be accepted: so it is the others that are refused, and nothing else."""
+    foreign: Mapping[str, str]
+    said: str
+    """What the tenant is told."""
+    said_to_robot: str = ""
+    """What the robot is told, if it is something else."""
+    said_later: str = ""
+    """What both are told who change a claim to it, if it is something else."""
+    kinds: tuple[str, ...] = ()
+    """All, if none is named."""
+
+
+def _connection(name: str, namespace: str = "") -> dict[str, str]:
+    return {f"{_CONNECTION}.name": name, **({f"{_CONNECTION}.namespace": namespace} if namespace else {})}
+
+
+_ELSEWHERE: Final = _connection("copy", "$OTHER")
+_FORGED: Final = {_AUTHOR: "admin", _GROUPS: "system:masters\nsystem:authenticated"}
+_NO_RIGHT: Final = "jane may not create Secrets there"
+_ROBOT: Final = "acts for others, so its own rights do not count"
+_STAYS: Final = "it cannot be set, changed or taken off later"
+
+REFERENCES: Final = (
+    Reference(
+        (f"{_CONNECTION}.namespace", f"{_CONNECTION}.name"),
+        "a Secret in another namespace",
+        own=_connection("copy", "$NS"),
+        foreign=_ELSEWHERE,
+        said=_NO_RIGHT,
+        said_to_robot=_ROBOT,
+    ),
+    Reference(
+        (_AUTHOR, _GROUPS, f"{_CONNECTION}.name", f"{_CONNECTION}.namespace"),
+        "a Secret in another namespace, by the rights of somebody else",
+        own=_connection("copy"),
+        foreign={**_ELSEWHERE, **_FORGED},
+        said=_NO_RIGHT,
+        said_to_robot=_ROBOT,
+    ),
+    Reference(
+        (f"{_CONNECTION}.name",),
+        "the Secret with the key to another cluster",
+        own=_connection("copy"),
+        foreign=_connection("other-kubeconfig"),
+        said="Cluster API makes a Secret called other-kubeconfig",
+    ),
+    Reference(
+        (_PATH,),
+        "credentials of a database in another namespace",
+        own={_PATH: "secret/apps/$NS/shop"},
+        foreign={_PATH: "secret/apps/dev/$OTHER/shop"},
+        said="other paths are other people's",
+        kinds=("PostgreSQLInstance",),
+    ),
+    Reference(
+        (_PATH,),
+        "what another kind keeps in Vault",
+        own={_PATH: "secret/database/$NS"},
+        foreign={_PATH: "secret/clusters/$NS"},
+        said="other paths are other people's",
+        kinds=("PostgreSQLInstance",),
+    ),
+    Reference(
+        (_NAME,),
+        "the database of another environment",
+        own={_NAME: "dev_own"},
+        foreign={_NAME: "prod_theirs"},
+        said="it must begin with dev_ or dev-",
+        said_later=_STAYS,
+        kinds=("PostgreSQLInstance",),
+    ),
+    Reference(
+        (_NAME,),
+        "the database of a claim in another namespace",
+        own={_NAME: "dev_two"},
+        foreign={_NAME: "dev_theirs_0123456789"},
+        said="as the platform's own names do",
+        said_later=_STAYS,
+        kinds=("PostgreSQLInstance",),
+    ),
+    Reference(
+        (_NAME,),
+        "a Helm release of something else",
+        own={_NAME: "redis-own"},
+        foreign={_NAME: "vault"},
+        said="it must begin with redis-",
+        said_later=_STAYS,
+        kinds=("RedisInstance",),
+    ),
+)
+NO_REFERENCES: Final[Mapping[str, str]] = {
+    "spec.parameters.environment": "a stage of the platform file, the same for every namespace",
+    "spec.parameters.infrastructure": "what the platform offers",
+    "spec.parameters.kubernetesVersion": "what the platform offers",
+}
+"""Any text by its type, and still nothing of anybody's."""
+WITHOUT_EFFECT: Final = (
+    "spec.compositionRef.name",
+    "spec.compositionSelector.matchLabels.*",
+    "spec.compositionRevisionRef.name",
+    "spec.compositionRevisionSelector.matchLabels.*",
+    "spec.resourceRef.apiVersion",
+    "spec.resourceRef.kind",
+    "spec.resourceRef.name",
+    "metadata.annotations.ttl",
+    "metadata.annotations.source",
+)
+"""Kept for Crossplane, or told about in a condition: nothing is composed of them."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    kind: ClaimKind
+    reference: Reference
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind.resource('').kind}: {self.reference.why}"
+
+    def said_to(self, user: str, *, later: bool = False) -> str:
+        asked = self.reference
+        if later and asked.said_later:
+            return asked.said_later
+        return asked.said_to_robot if user == ROBOT and asked.said_to_robot else asked.said
+
+    def claim(self, name: str, values: Mapping[str, str], domain: str = "steelyard.dev") -> Object:
+        resource = self.kind.resource(domain)
+        spec = {"parameters": objects.copy(self.kind.guide.example)["parameters"]}
+        claim: Object = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": name, "namespace": "$NS"},
+            "spec": spec,
+        }
+        return with_values(claim, values)
+
+
+def attempts() -> Iterator[Attempt]:
+    for kind in offering.STANDARD.kinds:
+        for reference in REFERENCES:
+            if not reference.kinds or kind.resource("").kind in reference.kinds:
+                yield Attempt(kind, reference)
+
+
+def with_values(obj: Object, values: Mapping[str, str]) -> Object:
+    """A copy with the values at their fields; of nothing, a merge patch."""
+    made = objects.copy(obj)
+    for field, value in values.items():
+        place, steps = made, _steps(field)
+        for step in steps[:-1]:
+            place = cast(Object, place.setdefault(step, {}))
+        place[steps[-1]] = value
+    return made
+
+
+def _steps(field: str) -> list[str]:
+    """The key of an annotation has dots of its own."""
+    head, found, key = field.partition("metadata.annotations.")
+    return ["metadata", "annotations", key] if found and not head else field.split(".")
+
+
+def texts(kind: ClaimKind) -> Iterator[str]:
+    """Fields of a kind's spec that take any text, at most bound by a pattern: `spec.parameters.vaultPath`,
+    `spec.compositionSelector.matchLabels.*`, `spec.parameters.pools[].name`."""
+    schema = crd.object_schema(kind.definition("steelyard.dev"))
+    yield from _texts(objects.mapping(objects.mapping(schema.get("properties")).get("spec")), "spec")
+
+
+def _texts(schema: Object, field: str) -> Iterator[str]:
+    for name, each in objects.mapping(schema.get("properties")).items():
+        yield from _texts(cast(Object, each), f"{field}.{name}")
+    for key, mark in (("additionalProperties", ".*"), ("items", "[]")):
+        within = cast(Any, schema.get(key))
+        if isinstance(within, dict):
+            yield from _texts(cast(Object, within), f"{field}{mark}")
+    is_open = schema.get("type") == "string" and "enum" not in schema
+    if is_open or schema.get("x-kubernetes-preserve-unknown-fields"):
+        yield field
