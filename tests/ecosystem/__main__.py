@@ -1,7 +1,8 @@
 """`make ecosystem`: other people's software against our API server, each part with what was run of it.
 
-python -m tests.ecosystem                   everything
-python -m tests.ecosystem cluster-api       one part
+python -m tests.ecosystem                   what is built and run in a few minutes
+python -m tests.ecosystem --full            everything
+python -m tests.ecosystem kubevirt          one part
 """
 
 from __future__ import annotations
@@ -15,16 +16,25 @@ from pathlib import Path
 from typing import Final
 
 from tests.ecosystem import cluster_api, kr8s
+from tests.ecosystem.kubevirt import story as kubevirt
 from tests.ecosystem.outcome import Outcome
 from tests.harness import built, end_in_order
 
-PARTS: Final[Mapping[str, Callable[[Path, Path, str], Outcome]]] = {"cluster-api": cluster_api.run, "kr8s": kr8s.run}
+PARTS: Final[Mapping[str, Callable[[Path, Path, str], Outcome]]] = {
+    "cluster-api": cluster_api.run,
+    "kr8s": kr8s.run,
+    "kubevirt": kubevirt.run,
+}
+BRIEF: Final = ("cluster-api", "kr8s")
+"""The others build several large programs first, and run for minutes."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make ecosystem", description="Run other people's software against our API.")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all by default")
-    parts: list[str] = parser.parse_args().parts or list(PARTS)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; by default {', '.join(BRIEF)}")
+    parser.add_argument("--full", action="store_true", help="every part")
+    arguments = parser.parse_args()
+    parts: list[str] = list(PARTS) if arguments.full else arguments.parts or list(BRIEF)
     if set(parts) - set(PARTS):
         parser.error(f"no such part; there are {', '.join(PARTS)}")
     (kubectl,) = built("kubectl")

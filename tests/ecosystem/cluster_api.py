@@ -1,43 +1,33 @@
 """Cluster API's core manager, built from its module, with all its webhooks, against a bare API server of ours.
 
-The manager's own definitions and webhook configurations are read from its module, and point at the manager's address
-instead of a Service. The infrastructure provider is played here: its kinds are those of our simulated machines, and
-this file marks what a provider would provision. Each check is what a user of Cluster API would see.
+The infrastructure provider is played here: its kinds are those of our simulated machines, and this file marks what a
+provider would provision. Each check is what a user of Cluster API would see.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import contextlib
-import datetime
 import json
 import subprocess
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
-
-import yaml
+from typing import Any, Final, TypeVar
 
 from steelyard.compose import offering
-from steelyard.kube import pki
 from steelyard.kube.objects import Object
 from tests.conformance import keys, ours, upstream
+from tests.ecosystem import managers
+from tests.ecosystem.managers import Hooks
 from tests.ecosystem.outcome import Outcome
-from tests.harness import ROOT, built
+from tests.harness import built
 from tests.kubectl import Kubectl
 
 T = TypeVar("T")
 
 VERSION: Final = "1.11.3"
-_MODULE: Final = ROOT / "tools" / "upstream" / "cluster-api"
-_CONTRACT: Final = {"cluster.x-k8s.io/v1beta1": "v1beta1", "cluster.x-k8s.io/v1beta2": "v1beta2"}
 _NAME: Final = f"Cluster API {VERSION}, its core manager with webhooks"
-_READY_SECONDS: Final = 60.0
 _STEP_SECONDS: Final = 60.0
+_FLAGS: Final = ("--diagnostics-address=0", "--feature-gates=MachineSetPreflightChecks=false")
 
 CLUSTER: Final = """\
 apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
@@ -94,11 +84,11 @@ async def _run(folder: Path, kubectl: str) -> Outcome:
 
 
 def _against(kube: Kubectl, program: str, kubeconfig: Path, folder: Path) -> Outcome:
-    webhooks, health = upstream.free_ports(2)
-    authority = _write_keys(folder)
-    _install(kube, webhooks, authority)
+    port, health = upstream.free_ports(2)
+    hooks = Hooks(port, managers.write_keys(folder))
+    _install(kube, hooks)
     passed: list[str] = []
-    with _manager(program, kubeconfig, folder, webhooks, health) as log:
+    with managers.running(program, kubeconfig, folder, folder, hooks, health, _FLAGS) as log:
         try:
             passed.append(_starts(health))
             passed.extend(_life(kube))
@@ -152,23 +142,12 @@ def _life(kube: Kubectl) -> Iterator[str]:
 
 
 def _starts(port: int) -> str:
-    def ready() -> bool:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
-                return answer.status == 200
-        except (urllib.error.URLError, ConnectionError):
-            return False
-
-    _until(ready, bool, _READY_SECONDS)
+    managers.until(lambda: managers.is_ready(port), bool, managers.READY_SECONDS)
     return "it starts and is ready"
 
 
-def _until(get: Callable[[], T], holds: Callable[[T], bool], seconds: float = _STEP_SECONDS) -> T:
-    deadline = time.monotonic() + seconds
-    while not holds(found := get()):
-        assert time.monotonic() < deadline, f"not within {seconds:.0f} s; last seen: {found}"
-        time.sleep(0.2)
-    return found
+def _until(get: Callable[[], T], holds: Callable[[T], bool]) -> T:
+    return managers.until(get, holds, _STEP_SECONDS)
 
 
 def _get(kube: Kubectl, kind: str, name: str) -> Object:
@@ -184,62 +163,19 @@ def _provision(kube: Kubectl, kind: str, name: str) -> None:
     kube("patch", kind, name, "--subresource=status", "--type=merge", "-p", patch)
 
 
-@contextlib.contextmanager
-def _manager(program: str, kubeconfig: Path, folder: Path, webhooks: int, health: int) -> Generator[Path]:
-    flags = [
-        f"--kubeconfig={kubeconfig}",
-        f"--webhook-cert-dir={folder}",
-        f"--webhook-port={webhooks}",
-        f"--health-addr=127.0.0.1:{health}",
-        "--diagnostics-address=0",
-        "--feature-gates=MachineSetPreflightChecks=false",
-    ]
-    with upstream.started(folder, program, flags):
-        yield folder / f"{Path(program).name}.log"
-
-
-def _install(kube: Kubectl, webhooks: int, authority: bytes) -> None:
-    module = _folder_of_module()
-    definitions = [cast("Object", yaml.safe_load(path.read_text())) for path in module.glob("config/crd/bases/*.yaml")]
-    assert definitions, module
-    for definition in definitions:
-        definition["metadata"]["labels"] = _CONTRACT
-        hook = {"conversionReviewVersions": ["v1"], "clientConfig": _client(webhooks, "/convert", authority)}
-        definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": hook}
+def _install(kube: Kubectl, hooks: Hooks) -> None:
+    module = managers.folder_of(managers.CLUSTER_API, "cluster-api")
+    definitions = managers.definitions(module, managers.CONTRACT, hooks)
     simulated = [
         each for each in offering.STANDARD.definitions("example.org") if "infrastructure" in each["spec"]["group"]
     ]
-    configurations = cast(
-        "list[Object]", list(yaml.safe_load_all((module / "config/webhook/manifests.yaml").read_text()))
-    )
-    for configuration in configurations:
-        for webhook in configuration["webhooks"]:
-            webhook["clientConfig"] = _client(webhooks, webhook["clientConfig"]["service"]["path"], authority)
     kube("create", "-f", "-", stdin=_documents([*definitions, *simulated]))
     kube("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    kube("create", "-f", "-", stdin=_documents(configurations))
+    kube("create", "-f", "-", stdin=_documents(managers.webhooks(module, "capi", hooks)))
 
 
 def _documents(items: Iterable[Object]) -> str:
     return "\n---\n".join(map(json.dumps, items))
-
-
-def _client(port: int, path: str, authority: bytes) -> Object:
-    return {"url": f"https://127.0.0.1:{port}{path}", "caBundle": base64.b64encode(authority).decode()}
-
-
-def _folder_of_module() -> Path:
-    listing = [*built("go"), "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/cluster-api"]
-    return Path(subprocess.run(listing, cwd=_MODULE, stdout=subprocess.PIPE, text=True, check=True).stdout.strip())
-
-
-def _write_keys(folder: Path) -> bytes:
-    now = datetime.datetime.now(datetime.UTC)
-    authority = pki.new_authority("webhooks", now=now)
-    serving = pki.issue_serving(authority, "cluster-api", ["127.0.0.1"], now=now)
-    (folder / "tls.crt").write_bytes(serving.certificate)
-    (folder / "tls.key").write_bytes(serving.key)
-    return authority.certificate
 
 
 def _kubeconfig(url: str, token: str) -> dict[str, Any]:

@@ -4,7 +4,7 @@
     python3 tools/upstream/build.py go           prints the Go command that builds them
 
 Each module pins one set of versions: kubectl alone (small, and built most often), Kubernetes' servers, etcd, Cluster
-API's core manager.
+API's managers, its provider for KubeVirt.
 
 Programs land in a cache outside the tree, in a folder named by a digest of everything that goes into them, so that a
 second call only prints the path and an edit of the module never meets a stale program. Several calls at once are safe:
@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 KUBERNETES = "1.34.4"
 ETCD = "3.6.6"
 CLUSTER_API = "1.11.3"
+CLUSTER_API_PROVIDER_KUBEVIRT = "0.1.10"
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,18 @@ PROGRAMS = {
     ),
     "etcd": Program(ETCD, HERE / "etcd", ".", HERE / "etcd"),
     "cluster-api": Program(CLUSTER_API, HERE / "cluster-api", "sigs.k8s.io/cluster-api", HERE / "cluster-api"),
+    "kubeadm-bootstrap": Program(
+        CLUSTER_API, HERE / "cluster-api", "sigs.k8s.io/cluster-api/bootstrap/kubeadm", HERE / "cluster-api"
+    ),
+    "kubeadm-control-plane": Program(
+        CLUSTER_API, HERE / "cluster-api", "sigs.k8s.io/cluster-api/controlplane/kubeadm", HERE / "cluster-api"
+    ),
+    "cluster-api-provider-kubevirt": Program(
+        CLUSTER_API_PROVIDER_KUBEVIRT,
+        HERE / "cluster-api-provider-kubevirt",
+        "sigs.k8s.io/cluster-api-provider-kubevirt",
+        HERE / "cluster-api-provider-kubevirt",
+    ),
 }
 _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
