@@ -34,7 +34,7 @@ format: $(VENV)/.dev ## format the code and mend what the linter can
 conformance: $(VENV)/.dev ## compare our API server with kube-apiserver, request by request (builds it first)
 	@$(BIN)/python -m tests.conformance $(ARGS)
 
-ecosystem: $(VENV)/.dev ## run other people's software against the API: kr8s's tests, Cluster API's manager (builds it)
+ecosystem: $(VENV)/.dev ## run other people's software: kr8s's tests, Cluster API's manager (builds it); ARGS=--full: KubeVirt's provider too
 	@$(BIN)/python -m tests.ecosystem $(ARGS)
 
 crash: $(VENV)/.dev ## kill -9 at every write of a cluster's life, restart, compare the end

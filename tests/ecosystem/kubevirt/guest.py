@@ -11,7 +11,7 @@ from typing import Final, cast
 import asyncssh
 import yaml
 
-from steelyard.kube import objects
+from steelyard.kube import objects, pki
 from steelyard.kube.objects import Object
 
 PORT: Final = 22
@@ -66,7 +66,7 @@ class Guest:
             self.address,
             PORT,
             server_factory=lambda: _Door(self.cloud_init.keys),
-            server_host_keys=[asyncssh.generate_private_key("ssh-ed25519")],
+            server_host_keys=[asyncssh.import_private_key(pki.new_private_key())],
             process_factory=self._answer,
         )
 

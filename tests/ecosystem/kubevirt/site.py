@@ -77,7 +77,6 @@ class Site:
     client: HttpClient
     hypervisor: Hypervisor
     controller: CountingClient
-    folder: Path
     tasks: list[asyncio.Task[None]] = field(default_factory=list[asyncio.Task[None]])
 
     async def until(self, look: Callable[[], Awaitable[T]], holds: Callable[[T], bool], what: str) -> T:
@@ -101,10 +100,6 @@ class Site:
     async def all(self, resource: Resource, namespace: str = "") -> list[Object]:
         return objects.by_name((await self.client.list(resource, namespace)).items)
 
-    def logs(self) -> str:
-        files = [self.folder / f"{program}.log" for program in PROGRAMS]
-        return "\n".join(f"--- {path.name}\n{_errors(path.read_text(errors='replace'))}" for path in files)
-
 
 @contextlib.asynccontextmanager
 async def running(folder: Path, platform: Platform, version: str) -> AsyncGenerator[Site]:
@@ -118,7 +113,7 @@ async def running(folder: Path, platform: Platform, version: str) -> AsyncGenera
         stack.push_async_callback(client.close)
         stack.push_async_callback(controller.close)
         await _manage(stack, client, programs, kubeconfig, folder)
-        site = Site(client, Hypervisor(client, folder, version), controller, folder)
+        site = Site(client, Hypervisor(client, folder, version), controller)
         await _claims(stack, site, platform)
         site.tasks.append(_background(stack, site.hypervisor.run()))
         yield site
@@ -188,7 +183,7 @@ def _background(stack: contextlib.AsyncExitStack, work: Awaitable[None]) -> asyn
         await asyncio.gather(task, return_exceptions=True)
 
     stack.push_async_callback(end)
-    return cast("asyncio.Task[None]", task)
+    return task
 
 
 def _folders() -> Mapping[str, Path]:
@@ -209,6 +204,12 @@ def _seen(found: object) -> str:
     return repr(shown)[:_SHOWN]
 
 
-def _errors(log: str) -> str:
-    found = [line[:500] for line in log.splitlines() if line.startswith(("E", "F", "panic"))]
+def complaints(folder: Path) -> str:
+    """The last of each program that wrote its log there."""
+    return "\n".join(f"--- {path.name}\n{_errors(path)}" for path in sorted(folder.glob("*.log")))
+
+
+def _errors(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()
+    found = [line[:500] for line in lines if line.startswith(("E", "F", "panic", "Error", "unknown flag"))]
     return "\n".join(found[-_LINES:])

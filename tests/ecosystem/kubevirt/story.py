@@ -103,14 +103,15 @@ async def _run(folder: Path) -> Outcome:
         return Outcome(_NAME, 0, 1, story=missing)
     started = time.monotonic()
     passed: list[str] = []
-    async with site.running(folder, settings.parse(_PLATFORM), _VERSION) as here:
-        try:
+    try:
+        async with site.running(folder, settings.parse(_PLATFORM), _VERSION) as here:
             async for step in _life(here):
                 passed.append(step)
                 print(f"  {time.monotonic() - started:5.0f} s  {step}", flush=True)
-        except (AssertionError, OSError, errors.ApiError, subprocess.SubprocessError, ExceptionGroup) as error:
-            story = f"after: {passed[-1] if passed else 'nothing'}\n{error!r}\n{await asyncio.to_thread(here.logs)}"
-            return Outcome(_NAME, len(passed), 1, story=story)
+    except (AssertionError, OSError, errors.ApiError, subprocess.SubprocessError, ExceptionGroup) as error:
+        logs = await asyncio.to_thread(site.complaints, folder)
+        story = f"after: {passed[-1] if passed else 'nothing'}\n{error!r}\n{logs}"
+        return Outcome(_NAME, len(passed), 1, story=story)
     return Outcome(_NAME, len(passed), 0)
 
 
@@ -118,6 +119,7 @@ def _missing() -> str:
     if not site.DEFINITIONS.is_dir():
         return f"KubeVirt's and CDI's definitions are not here: {site.DEFINITIONS}"
     with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((hypervisor.FIRST_ADDRESS, PORT))
         except OSError as error:
@@ -188,6 +190,8 @@ async def _control_plane(here: Site, namespace: str) -> AsyncIterator[str]:
     assert told["InitConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] == [
         {"name": "cloud-provider", "value": "external"}
     ], told
+    keys = await here.client.get(SECRETS, "dev-cluster-ssh-keys", namespace)
+    assert guest.cloud_init.keys["capk"] == [base64.b64decode(keys["data"]["pub"]).decode().strip()], keys
     (disk,) = await here.all(hypervisor.DISKS, namespace)
     assert objects.name(disk) == f"{name}-dev-cluster-boot-volume", disk
     yield "it boots from its disk with kubeadm's configuration, the cluster's keys and the provider's ssh key"
@@ -199,7 +203,12 @@ async def _control_plane(here: Site, namespace: str) -> AsyncIterator[str]:
     )
     assert held["status"].get("ready") is not True, held
     assert guest.asked[0] == ("capk", f"cat {BOOTSTRAPPED}"), guest.asked
-    yield "it runs, but counts as not ready while ssh does not find kubeadm's success on it"
+    await here.until(
+        lambda: _claim(here),
+        lambda it: it["status"]["message"].endswith(f"waiting for machine {name}: VM not bootstrapped yet"),
+        "the claim says what it waits for",
+    )
+    yield "it runs, but is not ready while ssh does not find kubeadm's success on it, and the claim says so"
 
     here.hypervisor.may_bootstrap.set()
     ready = await here.until(
@@ -258,7 +267,7 @@ async def _workers(here: Site, namespace: str) -> AsyncIterator[str]:
     claim = await here.until(
         lambda: _claim(here), lambda it: objects.at(it, "status", "workers", "ready") == 2, "the claim counts both"
     )
-    yield f"the health check watches them; the claim says: {claim['status']['message'][:120]}"
+    yield f"the health check watches them; the claim says: {claim['status']['message']}"
 
 
 async def _at_rest(here: Site) -> str:
@@ -273,8 +282,15 @@ async def _at_rest(here: Site) -> str:
 
 async def _deletion(here: Site, namespace: str) -> AsyncIterator[str]:
     await here.client.delete(_CLAIMS, "dev-cluster", _NAMESPACE)
-    await here.until(lambda: here.all(hypervisor.MACHINES), lambda them: not them, "no VirtualMachine is left")
-    yield "the claim deleted, no VirtualMachine is left"
+
+    async def machines() -> list[Object]:
+        is_going = objects.is_being_deleted(await here.find(NAMESPACES, namespace))
+        left = await here.all(hypervisor.MACHINES)
+        assert not (left and is_going), "the namespace goes before its machines"
+        return left
+
+    await here.until(machines, lambda them: not them, "no VirtualMachine is left")
+    yield "the claim deleted, the Cluster takes its machines along before anything else goes: no VirtualMachine is left"
 
     await here.until(lambda: _claim(here), lambda it: not it, "the claim is gone")
     await here.until(lambda: here.find(NAMESPACES, namespace), lambda it: not it, "the cluster's namespace is gone")
