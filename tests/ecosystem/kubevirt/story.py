@@ -186,10 +186,11 @@ async def _control_plane(here: Site, namespace: str) -> AsyncIterator[str]:
     assert guest.cloud_init.begins_a_cluster, guest.cloud_init.commands
     configuration = told["ClusterConfiguration"]
     assert configuration["kubernetesVersion"] == _VERSION, configuration
-    assert configuration["networking"] == {"podSubnet": "10.243.0.0/16", "serviceSubnet": "10.95.0.0/16"}, configuration
-    assert told["InitConfiguration"]["nodeRegistration"]["kubeletExtraArgs"] == [
-        {"name": "cloud-provider", "value": "external"}
-    ], told
+    network = (await here.client.get(capi.CLUSTERS, "dev-cluster", namespace))["spec"]["clusterNetwork"]
+    assert [configuration["networking"]["podSubnet"]] == network["pods"]["cidrBlocks"], configuration
+    assert [configuration["networking"]["serviceSubnet"]] == network["services"]["cidrBlocks"], configuration
+    arguments = told["InitConfiguration"]["nodeRegistration"]["kubeletExtraArgs"]
+    assert {"name": "cloud-provider", "value": "external"} in arguments, told
     keys = await here.client.get(SECRETS, "dev-cluster-ssh-keys", namespace)
     assert guest.cloud_init.keys["capk"] == [base64.b64decode(keys["data"]["pub"]).decode().strip()], keys
     (disk,) = await here.all(hypervisor.DISKS, namespace)
