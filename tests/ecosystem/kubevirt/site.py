@@ -137,7 +137,7 @@ async def _manage(
         *managers.definitions(folders[PROGRAMS[3]], {"cluster.x-k8s.io/v1beta1": "v1alpha1"}),
         *await asyncio.to_thread(_played),
     ]
-    await define(client, found)
+    await _define(client, found)
     for name, program in zip(PROGRAMS, programs, strict=True):
         health = ports.pop()
         silent = "--metrics-bind-addr=0" if name == PROGRAMS[3] else "--diagnostics-address=0"
@@ -149,7 +149,7 @@ async def _manage(
             await client.create(_WEBHOOKS[configuration["kind"]], configuration)
 
 
-async def define(client: HttpClient, definitions: Iterable[Object]) -> None:
+async def _define(client: HttpClient, definitions: Iterable[Object]) -> None:
     wanted = list(definitions)
     for definition in wanted:
         await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
@@ -163,7 +163,7 @@ async def define(client: HttpClient, definitions: Iterable[Object]) -> None:
 
 async def _claims(stack: contextlib.AsyncExitStack, site: Site, platform: Platform) -> None:
     """What `steelyard crds` prints, and the controller."""
-    await define(site.client, shipped.definitions(platform, offering.STANDARD))
+    await _define(site.client, shipped.definitions(platform, offering.STANDARD))
     for policy, binding in shipped.guards(platform, offering.STANDARD):
         await site.client.create(policies.POLICIES, policy)
         await site.client.create(policies.BINDINGS, binding)
