@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from steelyard.api.crossplane import EXTERNAL_SECRETS
+
 _BY_KIND: Final = {
     "KubevirtCluster.infrastructure.cluster.x-k8s.io": "KubeVirt and its Cluster API provider "
     "(clusterctl init --infrastructure kubevirt) in a management cluster",
     "Application.argoproj.io": "Argo CD",
+    "ClusterResourceSet.addons.cluster.x-k8s.io": "Cluster API v1.11 or later, whose ClusterResourceSets bring objects "
+    "into clusters",
+    "PushSecret.external-secrets.io": EXTERNAL_SECRETS,
+    "ServiceEntry.networking.istio.io": "Istio, or turn integrations.istio off in the platform file",
 }
 _LIKE: Final = {
     "KubevirtMachineTemplate.infrastructure.cluster.x-k8s.io": "KubevirtCluster.infrastructure.cluster.x-k8s.io"

@@ -104,6 +104,9 @@ class WorkloadClusterStatus(ClaimStatus):
     kubeconfig_secret: ObjectReference | None = Field(
         default=None, description="The Secret with the administrator's kubeconfig (key value), once it exists."
     )
+    vault_path: str | None = Field(
+        default=None, description="Where the kubeconfig is in Vault, if the platform works with one."
+    )
     control_plane: ReplicaCounts | None = Field(default=None, description="Control-plane nodes.")
     workers: ReplicaCounts | None = Field(default=None, description="Worker nodes.")
 

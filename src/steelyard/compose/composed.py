@@ -92,4 +92,6 @@ class Composed:
     """Machines are being replaced or scaled: what is `in_use_while_rolling` stays."""
     retained: frozenset[str] = frozenset()
     """Resource names that are wanted but cannot be composed at the moment: what exists under them stays as it is."""
+    waits_untold: bool = False
+    """Something is waited for that is nobody's part and that nothing tells of: it must be looked for again."""
     refusal: Refusal | None = None

@@ -12,7 +12,7 @@ import binascii
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from steelyard.api import state, troubles
 from steelyard.api.crossplane import PUSH_SECRETS
@@ -23,12 +23,21 @@ from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
-from steelyard.settings.data import DataService
 
 VAULT: Final = "vault"
 """Resource name of what puts credentials into Vault. Besides the connection Secret the one part that may be in another
 namespace than the claim's: where the credentials are."""
 _HAS_BEEN_READY: Final = frozenset((state.AVAILABLE, state.UPDATING, state.DEGRADED))
+
+
+class Pushing(Protocol):
+    """Where credentials are that go to Vault, and by which store they do."""
+
+    @property
+    def credentials_namespace(self) -> str: ...
+
+    @property
+    def secret_store(self) -> str: ...
 
 
 @frozen
@@ -151,7 +160,7 @@ def vault_path(claim: Object, mount: str, kind: str, environment: str) -> str:
     return f"{mount}/{kind}/{environment}/{place}"
 
 
-def push(settings: DataService, secret: str, path: str, template: Mapping[str, str]) -> Desired:
+def push(settings: Pushing, secret: str, path: str, template: Mapping[str, str]) -> Desired:
     """Puts credentials into Vault, at a path whose first part is the engine that the store names.
 
     It is called after the path, so that two claims never write to the same one; and it is beside the credentials, where

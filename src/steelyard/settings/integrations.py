@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, cast
+import ipaddress
+from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, field_validator
 
 from steelyard.settings.base import SettingsModel
+from steelyard.settings.networks import Network
 
 NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 Address = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^(https?|oci)://[^\s]+$")]
 VaultPath = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$")]
+VaultMount = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,63}$")]
+ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+EntityName = Annotated[str, Field(max_length=63, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
+EntityReference = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^([a-z]+:)?([^\s:/]+/)?[^\s:/]+$")]
+Certificates = Annotated[str, Field(max_length=100_000, pattern=r"^\s*-----BEGIN CERTIFICATE-----")]
 ChartVersion = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[0-9A-Za-z.+-]+$")]
+
+
+def _address(value: str) -> str:
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError as error:
+        raise ValueError(f"must be an IP address such as 10.96.0.10: {error}") from error
+
+
+IPAddress = Annotated[str, AfterValidator(_address)]
 
 
 class Integration(SettingsModel):
@@ -43,6 +60,8 @@ class NetworkPlugins(SettingsModel):
 
 
 class ArgoCD(Integration):
+    """Argo CD on the management cluster, which deploys into all clusters."""
+
     namespace: NamespaceName = Field(default="argocd", description="Where Argo CD runs, and looks for clusters.")
     project: NamespaceName = Field(default="default", description="The AppProject of what Steelyard has deployed.")
     network_plugins: NetworkPlugins = Field(
@@ -51,12 +70,126 @@ class ArgoCD(Integration):
 
 
 class Vault(Integration):
+    """Where kubeconfigs of clusters are put, and secrets come from. What there is to set up inside of Vault is not
+    composed."""
+
     address: Address = Field(
-        default="https://vault.vault.svc:8200",
-        description="Where Vault is reached from the management cluster and from workload clusters.",
+        default="https://vault.vault.svc:8200", description="Where Vault is reached from the management cluster."
     )
-    mount: VaultPath = Field(default="secret", description="The key-value engine, version 2, for credentials.")
-    auth_mount: VaultPath = Field(default="kubernetes", description="The engine by which the platform logs in.")
+    cluster_address: Address | None = Field(
+        default=None,
+        description="Where Vault is reached from workload clusters, whose DNS does not know the management cluster's "
+        "names. Unset: at address.",
+    )
+    ca_certificates: Certificates | None = Field(
+        default=None,
+        description="Who signed Vault's certificate, in PEM, for workload clusters. Unset: somebody they trust anyway.",
+    )
+    mount: VaultMount = Field(
+        default="secret", description="The key-value engine, version 2, for credentials: what each path begins with."
+    )
+    auth_mount: VaultPath = Field(
+        default="kubernetes",
+        description="The engine by which the platform logs in. Each workload cluster has one of its own, "
+        "<authMount>-<cluster>, which somebody must set up in Vault.",
+    )
+    secret_store: ObjectName = Field(
+        default="vault-backend",
+        description="The ClusterSecretStore of the management cluster by which kubeconfigs reach Vault. The store "
+        "inside workload clusters is called the same.",
+    )
+    credentials_namespace: NamespaceName = Field(
+        default="crossplane-system",
+        description="Where copies of kubeconfigs are, to be put into Vault from there. Nobody but the platform may "
+        "write there. It should be that of postgresql and redis: names in it keep two claims from writing to one path.",
+    )
+
+
+EXTERNAL_SECRETS: Final = Chart(repository="https://charts.external-secrets.io", version="0.20.4")
+
+
+class ExternalSecrets(Integration):
+    """The store inside each cluster by which secrets come from Vault; together with vault only."""
+
+    namespace: NamespaceName = Field(
+        default="external-secrets", description="Where it runs inside workload clusters, with its service account."
+    )
+    chart: Chart | None = Field(
+        default=EXTERNAL_SECRETS,
+        description="What Argo CD, where it is enabled, installs in workload clusters. Empty (~): it comes there by "
+        "other means.",
+    )
+
+
+class Backstage(Integration):
+    """Each cluster as a Resource of the catalogue."""
+
+    namespace: NamespaceName = Field(
+        default="backstage",
+        description="Where each cluster has a ConfigMap with its catalog-info.yaml, for Backstage to read.",
+    )
+    owner: EntityReference = Field(default="platform-team", description="Who owns clusters, as the catalogue calls it.")
+    lifecycle: EntityName = Field(default="production", description="The lifecycle that the catalogue shows.")
+    system: EntityReference | None = Field(
+        default="platform", description="The system that clusters are part of. Empty (~): none."
+    )
+
+
+class SharedService(SettingsModel):
+    """One service of the management cluster that workload clusters use."""
+
+    name: NamespaceName = Field(description="Of its Service.")
+    port: Annotated[int, Field(ge=1, le=65535)] = Field(description="At which it listens.")
+    protocol: Literal["TCP", "UDP"] = Field(default="TCP", description="TCP or UDP.")
+    address: IPAddress | None = Field(
+        default=None, description="The ClusterIP of its Service, for Istio's ServiceEntry. Unset: found by DNS."
+    )
+
+
+_SHARED: Final = (
+    SharedService(name="postgres", port=5432),
+    SharedService(name="kafka", port=9092),
+    SharedService(name="redis", port=6379),
+    SharedService(name="vault", port=8200),
+    SharedService(name="temporal", port=7233),
+)
+
+
+class SharedServices(Integration):
+    """Services of the management cluster that all workload clusters may use."""
+
+    namespace: NamespaceName = Field(default="shared-services", description="Where they are.")
+    services: tuple[SharedService, ...] = Field(
+        default=_SHARED,
+        strict=False,
+        description="Which there are, each with name, port, protocol (TCP, or UDP) and address, the ClusterIP of its "
+        "Service, without which Istio finds it by DNS. Machines of clusters reach these ports in that namespace, and "
+        "53 for DNS, and no others; pods that are in no cluster's namespace reach it as before.",
+    )
+    open_to: tuple[Network, ...] = Field(
+        default=(),
+        strict=False,
+        description="Networks that reach them at every port besides, such as those of hosts and of whoever comes "
+        "through a load balancer: with a NetworkPolicy in the namespace, what is no pod is let in only by its address.",
+    )
+    domain: Annotated[str, Field(max_length=200, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")] = Field(
+        default="cluster.local", description="The management cluster's domain, in which its Services have names."
+    )
+    dns: IPAddress | None = Field(
+        default=None,
+        description="Address of the management cluster's DNS as machines reach it, such as 10.96.0.10. The DNS of each "
+        "workload cluster asks it for names in that namespace. Unset: clusters must find the services by themselves.",
+    )
+
+    @field_validator("services", mode="after")
+    @classmethod
+    def _apart(cls, value: tuple[SharedService, ...]) -> tuple[SharedService, ...]:
+        seen: set[tuple[str, int, str]] = set()
+        for each in value:
+            if (each.name, each.port, each.protocol) in seen:
+                raise ValueError(f"{each.name} is there twice with {each.protocol} port {each.port}")
+            seen.add((each.name, each.port, each.protocol))
+        return value
 
 
 def _integration(description: str) -> Any:
@@ -71,8 +204,15 @@ class Integrations(SettingsModel):
     )
     kargo: Integration = _integration("Kargo: promotion of applications from stage to stage.")
     vault: Vault = Field(default=Vault(), description="Vault: credentials are kept there.")
-    external_secrets: Integration = _integration("External Secrets: secrets are brought into clusters.")
-    backstage: Integration = _integration("Backstage: clusters and services appear in its catalogue.")
+    external_secrets: ExternalSecrets = Field(
+        default=ExternalSecrets(),
+        description="External Secrets: clusters have a store by which secrets come from Vault.",
+    )
+    shared_services: SharedServices = Field(
+        default=SharedServices(), description="Services of the management cluster that workload clusters use."
+    )
+    istio: Integration = _integration("Istio: shared services have entries in the mesh of the management cluster.")
+    backstage: Backstage = Field(default=Backstage(), description="Backstage: clusters appear in its catalogue.")
     crossplane: Integration = _integration("Crossplane: claims are composed by its composition function.")
     keycloak: Integration = _integration("Keycloak: people log in with it.")
     tekton: Integration = _integration("Tekton: builds of applications.")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from steelyard.settings.base import SettingsModel
+from steelyard.settings.networks import Network
 
 IMAGE: Final = "quay.io/capk/ubuntu-2404-container-disk:{version}"
 CLOUD_CONTROLLER_MANAGER: Final = "quay.io/kubevirt/kubevirt-cloud-controller-manager:v0.5.1"
 
 NetworkPlugin = Literal["cilium", "calico", "kube-ovn"]
 ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+NamespaceName = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 ImageName = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\s]+$")]
 
 
@@ -25,6 +27,62 @@ class CloudControllerManager(SettingsModel):
         description="Whether each cluster gets one. Its kubelets then wait for it before anything is scheduled.",
     )
     image: ImageName = Field(default=CLOUD_CONTROLLER_MANAGER, description="Its container image.")
+
+
+class Manifests(SettingsModel):
+    """A ConfigMap or Secret whose values are manifests."""
+
+    kind: Literal["ConfigMap", "Secret"] = Field(default="ConfigMap", description="ConfigMap or Secret.")
+    name: ObjectName = Field(description="Its name.")
+
+
+def _manifests(plugin: str) -> Any:
+    return Field(
+        default=(),
+        strict=False,
+        description=f"What has those of {plugin}, as in [{{kind: ConfigMap, name: {plugin}}}].",
+    )
+
+
+class NetworkManifests(SettingsModel):
+    """Manifests of network plugins, for where Argo CD does not install them: a ClusterResourceSet of Cluster API brings
+    them into each cluster, and a change of them reaches every cluster when its claim is next looked at. In them,
+    ${POD_CIDR}, ${SERVICE_CIDR}, ${CONTROL_PLANE_ENDPOINT_HOST}, ${CONTROL_PLANE_ENDPOINT_PORT} and
+    ${CONTROL_PLANE_ADDRESSES} stand for what is different in each."""
+
+    namespace: NamespaceName = Field(default="steelyard-system", description="Where the ConfigMaps and Secrets are.")
+    cilium: tuple[Manifests, ...] = _manifests("cilium")
+    calico: tuple[Manifests, ...] = _manifests("calico")
+    kube_ovn: tuple[Manifests, ...] = _manifests("kube-ovn")
+
+    def of(self, plugin: str) -> tuple[Manifests, ...]:
+        return {"cilium": self.cilium, "calico": self.calico, "kube-ovn": self.kube_ovn}.get(plugin, ())
+
+
+class NetworkPolicies(SettingsModel):
+    """What reaches the machines of a cluster from elsewhere in the management cluster. Without, each machine of each
+    cluster is open to every pod there, those of other tenants' clusters among them."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Whether machines are closed but for what a cluster needs: its own machines, its API (6443) and, "
+        "with a cloud controller manager, ports of Services (30000 to 32767) from everywhere, and anything from the "
+        "namespaces of openTo.",
+    )
+    open_to: tuple[NamespaceName, ...] = Field(
+        default=("capk-system", "cdi", "kubevirt"),
+        strict=False,
+        description="Namespaces of the management cluster that reach machines at every port. Cluster API's provider is "
+        "one of them: it asks by ssh whether a machine has started, and without an answer no cluster becomes ready.",
+    )
+    closed_networks: tuple[Network, ...] = Field(
+        default=(),
+        strict=False,
+        description="Networks that machines must not reach, such as those of the management cluster's pods, Services "
+        "and hosts, so that who administers a cluster finds nothing there. Its DNS and shared services stay open, and "
+        "so does the cluster's own namespace. Addresses of load balancers must not be among them: clusters reach their "
+        "own API there. None: machines reach everything.",
+    )
 
 
 class Kubevirt(SettingsModel):
@@ -45,4 +103,10 @@ class Kubevirt(SettingsModel):
     )
     cloud_controller_manager: CloudControllerManager = Field(
         default=CloudControllerManager(), description="Services of type LoadBalancer inside clusters."
+    )
+    network_manifests: NetworkManifests = Field(
+        default=NetworkManifests(), description="Where network plugins come from without Argo CD."
+    )
+    network_policies: NetworkPolicies = Field(
+        default=NetworkPolicies(), description="Who reaches the machines of a cluster."
     )

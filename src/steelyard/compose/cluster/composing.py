@@ -18,6 +18,7 @@ from steelyard.compose.cluster.progress import Progress
 from steelyard.compose.composed import Composed, Desired, Observed, Requirement
 from steelyard.compose.connection import CONNECTION
 from steelyard.compose.infrastructure import Infrastructure
+from steelyard.compose.integrations.subject import Subject
 from steelyard.compose.shape import Shape
 from steelyard.frozen import frozen
 from steelyard.kube import objects
@@ -43,6 +44,8 @@ class Asked:
     connection: SecretReference | None = None
     held_back: str = ""
     """Why the environment's version is not used, where it cannot be."""
+    vault_path: str | None = None
+    """Where in Vault the kubeconfig is to go, where the claim says so."""
 
 
 def compose(claim: Object, asked: Asked, observed: Observed, platform: Platform) -> Composed:
@@ -55,13 +58,17 @@ def compose(claim: Object, asked: Asked, observed: Observed, platform: Platform)
     refusal = kubeconfigs.not_to_pass_on(kubeconfig, here.endpoint)
     secret = None if refusal else kubeconfigs.secret(claim, asked.connection, shape, kubeconfig)
     integrated = integrating.of(
-        shape,
-        claim,
-        platform,
-        observed=observed,
-        machines=machines,
-        endpoint=here.endpoint,
-        kubeconfig=None if refusal else kubeconfig,
+        Subject(
+            shape=shape,
+            claim=claim,
+            infrastructure=asked.infrastructure,
+            platform=platform,
+            observed=observed,
+            machines=machines,
+            endpoint=here.endpoint,
+            kubeconfig=None if refusal else kubeconfig,
+            vault_path=asked.vault_path,
+        )
     )
     desired |= integrated.parts
     if secret is not None:
@@ -82,11 +89,13 @@ def compose(claim: Object, asked: Asked, observed: Observed, platform: Platform)
             watching.MACHINES: Requirement(
                 resources.MACHINES, shape.namespace, label=(wellknown.CLUSTER_NAME_LABEL, shape.name)
             ),
+            **integrated.requirements,
         },
         conditions=[*reported, *integrated.conditions],
-        status=_status(asked, here, kubeconfig),
+        status={**_status(asked, here, kubeconfig), **integrated.status},
         rolling=not (here.control_plane.complete and here.workers.complete),
         retained=integrated.retained | frozenset({CONNECTION} if secret is None and asked.connection else ()),
+        waits_untold=integrated.waits_untold,
     )
 
 

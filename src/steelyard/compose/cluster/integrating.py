@@ -6,58 +6,96 @@ A claim of revision v1 gets none; what is enabled and composed for nobody is tol
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 from typing import Final
 
 from steelyard.api.clusterapi import wellknown
+from steelyard.api.crossplane import PUSH_SECRETS
+from steelyard.compose.claimkind import Reported
 from steelyard.compose.composed import Condition, Desired, Observed
-from steelyard.compose.integrations import argocd, cni
+from steelyard.compose.integrations import (
+    argocd,
+    backstage,
+    cni,
+    externalsecrets,
+    inside,
+    networkmanifests,
+    sharedservices,
+    vault,
+)
+from steelyard.compose.integrations.subject import Integrated, Subject
+from steelyard.compose.networkpolicies import NETWORK_POLICIES
 from steelyard.compose.shape import Shape
-from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import Resource
-from steelyard.settings import Platform
+from steelyard.kube.resources import CONFIG_MAPS, Resource
 
-MAKES: Final[tuple[Resource, ...]] = (argocd.APPLICATIONS,)
-"""Besides Secrets: kinds of the programs' own."""
-COMPOSED: Final = frozenset({"argocd"})
-"""Integrations that this version composes objects for, as the platform file names them."""
+OF_OTHERS: Final[tuple[Resource, ...]] = (
+    argocd.APPLICATIONS,
+    inside.CLUSTER_RESOURCE_SETS,
+    PUSH_SECRETS,
+    sharedservices.SERVICE_ENTRIES,
+)
+"""Kinds of the programs' own."""
+MAKES: Final[tuple[Resource, ...]] = (*OF_OTHERS, CONFIG_MAPS, NETWORK_POLICIES)
+"""Besides Secrets."""
+COMPOSED: Final = {
+    "argocd": "",
+    "vault": "",
+    "externalSecrets": "vault",
+    "sharedServices": "",
+    "istio": "sharedServices",
+    "backstage": "",
+}
+"""Integrations that this version composes objects for, as the platform file names them, each with the one without which
+it composes nothing."""
+REPORTED: Final = (
+    Reported(
+        "Integrated",
+        "False",
+        "IntegrationNotAvailable",
+        "The platform file enables what this version composes nothing for, or only together with another.",
+    ),
+    Reported("NetworkInstalled", "Unknown", "NobodyInstallsIt", "Nothing here installs the cluster's network plugin."),
+    Reported(
+        "NetworkInstalled", "False", "ManifestsNotUsable", "What the platform file names for it cannot be used yet."
+    ),
+    Reported("VaultConfigured", "Unknown", "NobodyConfiguresIt", "What there is to set up in Vault for the cluster."),
+    Reported(
+        "SharedServices",
+        "False",
+        "AddressInCluster",
+        "The address of the management cluster's DNS is one of the cluster's own.",
+    ),
+)
+"""Conditions that claims for clusters can have by this."""
 
 
-@frozen
-class Integrated:
-    parts: dict[str, Desired] = field(default_factory=dict[str, Desired])
-    retained: frozenset[str] = frozenset()
-    """Parts that cannot be composed yet."""
-    waiting_for: str = ""
-    conditions: Sequence[Condition] = ()
+def of(subject: Subject) -> Integrated:
+    enabled = subject.platform.integrations.enabled()
+    if subject.shape.revision == "v1":
+        return Integrated(conditions=_not_composed(enabled, "composition revision v1, which the claim is pinned to,"))
+    missing = [name for name in enabled if name not in COMPOSED or COMPOSED[name] not in ("", *enabled)]
+    found = Integrated(conditions=_not_composed([_named(name) for name in missing])) | _network(subject)
+    for each in (vault.of, externalsecrets.of, sharedservices.of, backstage.of):
+        found |= each(subject)
+    return found
 
 
-def of(
-    shape: Shape,
-    claim: Object,
-    platform: Platform,
-    *,
-    observed: Observed,
-    machines: Sequence[Object],
-    endpoint: str,
-    kubeconfig: Object | None,
-) -> Integrated:
-    enabled = platform.integrations.enabled()
-    has_any = shape.revision != "v1"
-    missing = [name for name in enabled if not has_any or name not in COMPOSED]
-    conditions = [*_not_composed(missing), *_no_network(shape, enabled)]
-    settings = platform.integrations.argocd
-    if not has_any or not settings.enabled:
-        return Integrated(conditions=conditions)
-    parts = argocd.registration(shape, claim, settings, kubeconfig)
+def _network(subject: Subject) -> Integrated:
+    """Argo CD gets the cluster; and it, or else a ClusterResourceSet, brings the cluster's network plugin."""
+    shape, settings = subject.shape, subject.platform.integrations.argocd
+    addresses = tuple(_addresses(subject.machines))
+    if not settings.enabled:
+        if shape.network.plugin and subject.platform.kubevirt.network_manifests.of(shape.network.plugin):
+            return networkmanifests.of(subject, addresses)
+        return Integrated(conditions=_no_network(subject))
+    parts = argocd.registration(shape, subject.claim, settings, subject.kubeconfig)
     wanted = {argocd.CLUSTER}
     if shape.network.plugin:
         wanted.add(cni.NETWORK)
-        addresses = tuple(_addresses(machines))
-        parts |= cni.application(shape, claim, settings, endpoint=endpoint, control_plane=addresses)
-    return Integrated(parts, frozenset(wanted - parts.keys()), _waiting_for(shape, wanted, parts, observed), conditions)
+        parts |= cni.application(shape, subject.claim, settings, endpoint=subject.endpoint, control_plane=addresses)
+    waiting_for = _waiting_for(shape, wanted, parts, subject.observed)
+    return Integrated(parts, retained=frozenset(wanted - parts.keys()), waiting_for=waiting_for)
 
 
 def _waiting_for(shape: Shape, wanted: set[str], parts: dict[str, Desired], observed: Observed) -> str:
@@ -88,7 +126,7 @@ def _addresses(machines: Sequence[Object]) -> Iterator[str]:
     yield from sorted(found)
 
 
-def _not_composed(missing: Sequence[str]) -> list[Condition]:
+def _not_composed(missing: Sequence[str], composer: str = "this version of Steelyard") -> list[Condition]:
     if not missing:
         return []
     return [
@@ -96,22 +134,29 @@ def _not_composed(missing: Sequence[str]) -> list[Condition]:
             "Integrated",
             "False",
             "IntegrationNotAvailable",
-            f"the platform file enables {', '.join(missing)}, for which this version of Steelyard composes nothing; "
-            f"the cluster is not known there",
+            f"the platform file enables {', '.join(missing)}, for which {composer} composes nothing; the cluster is "
+            f"not known there",
         )
     ]
 
 
-def _no_network(shape: Shape, enabled: Sequence[str]) -> list[Condition]:
+def _named(name: str) -> str:
+    needed = COMPOSED.get(name)
+    return f"{name} without {needed}" if needed else name
+
+
+def _no_network(subject: Subject) -> list[Condition]:
     """Nodes of such a cluster wait for somebody to bring a network."""
-    if not shape.network.plugin or "argocd" in enabled:
+    plugin = subject.shape.network.plugin
+    if not plugin:
         return []
     return [
         Condition(
             "NetworkInstalled",
             "Unknown",
             "NobodyInstallsIt",
-            f"nothing here installs {shape.network.plugin}, without which no Node becomes Ready: enable "
-            "integrations.argocd in the platform file, or install it in the cluster by hand",
+            f"nothing here installs {plugin}, without which no Node becomes Ready: enable integrations.argocd in the "
+            "platform file, name manifests of it there in kubevirt.networkManifests, or install it in the cluster by "
+            "hand",
         )
     ]

@@ -20,4 +20,4 @@ def of_others(infrastructures: Sequence[Infrastructure]) -> dict[Resource, str]:
     """Those of them that other people's programs define, with what there is to install: not there where nobody uses
     those."""
     theirs = [resource for each in infrastructures if not each.kinds for resource in (each.cluster, each.template)]
-    return {each: programs.that_define(f"{each.kind}.{each.group}") for each in (*theirs, *integrating.MAKES)}
+    return {each: programs.that_define(f"{each.kind}.{each.group}") for each in (*theirs, *integrating.OF_OTHERS)}

@@ -6,15 +6,18 @@ apart from those of other clusters, and go with it. The API is reached by a Serv
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from steelyard.api.clusterapi.resources import INFRASTRUCTURE_GROUP
+from steelyard.compose.composed import Desired
 from steelyard.compose.infrastructure import Infrastructure
-from steelyard.compose.infrastructures import kubevirtcloud
+from steelyard.compose.infrastructures import kubevirtcloud, kubevirtpolicies
 from steelyard.compose.shape import Shape, Sizes
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.settings import Platform
+from steelyard.settings.integrations import SharedServices
 from steelyard.settings.kubevirt import Kubevirt
 
 NAME: Final = "kubevirt"
@@ -28,8 +31,16 @@ _DISK: Final = "dv-volume"
 _NETWORK: Final = "default"
 
 
-def infrastructure(settings: Kubevirt) -> Infrastructure:
+def infrastructure(settings: Kubevirt, shared: SharedServices) -> Infrastructure:
     has_cloud_controller = settings.cloud_controller_manager.enabled
+
+    def further(shape: Shape) -> Mapping[str, Desired]:
+        policies = kubevirtpolicies.parts(
+            shape, settings.network_policies, has_load_balancers=has_cloud_controller, shared=shared
+        )
+        cloud = kubevirtcloud.parts(shape, settings.cloud_controller_manager) if has_cloud_controller else {}
+        return {**policies, **cloud}
+
     return Infrastructure(
         name=NAME,
         cluster=CLUSTERS,
@@ -42,15 +53,13 @@ def infrastructure(settings: Kubevirt) -> Infrastructure:
         has_health_checks=True,
         has_network=False,
         has_cloud_controller=has_cloud_controller,
-        further=lambda shape: (
-            kubevirtcloud.parts(shape, settings.cloud_controller_manager) if has_cloud_controller else {}
-        ),
-        makes=kubevirtcloud.MAKES,
+        further=further,
+        makes=(*kubevirtcloud.MAKES, *kubevirtpolicies.MAKES),
     )
 
 
 def _configured(platform: Platform) -> Infrastructure:
-    return infrastructure(platform.kubevirt)
+    return infrastructure(platform.kubevirt, platform.integrations.shared_services)
 
 
 def _cluster(shape: Shape) -> Object:
@@ -113,5 +122,5 @@ def _guest(shape: Shape, sizes: Sizes, disk: str) -> Object:
     }
 
 
-KUBEVIRT: Final = infrastructure(Kubevirt())
+KUBEVIRT: Final = infrastructure(Kubevirt(), SharedServices())
 """With the settings that a platform has where its file says nothing."""

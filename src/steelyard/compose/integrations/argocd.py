@@ -7,6 +7,7 @@ renewed.
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import Any, Final
 
 import orjson
@@ -17,7 +18,7 @@ from steelyard.compose.shape import Shape
 from steelyard.kube import foreignconfig, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS, Resource
-from steelyard.settings.integrations import ArgoCD
+from steelyard.settings.integrations import ArgoCD, Chart
 
 APPLICATIONS: Final = Resource("argoproj.io", "v1alpha1", "applications", "Application")
 CLUSTER: Final = "argocd-cluster"
@@ -46,6 +47,51 @@ def registration(shape: Shape, claim: Object, settings: ArgoCD, kubeconfig: Obje
         "data": {key: base64.b64encode(value.encode()).decode() for key, value in data.items()},
     }
     return {CLUSTER: Desired(SECRETS, obj, deletion_stage=FIRST_STAGE)}
+
+
+def application(
+    shape: Shape,
+    claim: Object,
+    settings: ArgoCD,
+    *,
+    name: str,
+    chart: str,
+    source: Chart,
+    endpoint: str,
+    namespace: str,
+    parameters: Mapping[str, str],
+) -> Desired:
+    """A chart, installed in the cluster under its `name`. Without a finalizer of Argo CD's: it goes with its cluster,
+    and nothing waits for it to be taken out of one that is being deleted."""
+    obj: Object = {
+        "apiVersion": APPLICATIONS.api_version,
+        "kind": APPLICATIONS.kind,
+        "metadata": {
+            "name": f"{names.external(objects.namespace(claim), objects.name(claim))}-{name}",
+            "namespace": settings.namespace,
+            "labels": labels(shape),
+        },
+        "spec": {
+            "project": settings.project,
+            "source": {
+                "chart": chart,
+                "repoURL": source.repository,
+                "targetRevision": source.version,
+                "helm": {
+                    # The Application's own name may be longer than Helm allows.
+                    "releaseName": name,
+                    "parameters": [{"name": key, "value": value} for key, value in parameters.items()],
+                },
+            },
+            "destination": {"server": endpoint, "namespace": namespace},
+            "syncPolicy": {
+                "automated": {"prune": True, "selfHeal": True},
+                # Some definitions are too large for the annotation that is left by applying without the server.
+                "syncOptions": ["CreateNamespace=true", "ServerSideApply=true"],
+            },
+        },
+    }
+    return Desired(APPLICATIONS, obj, deletion_stage=FIRST_STAGE)
 
 
 def labels(shape: Shape) -> dict[str, str]:

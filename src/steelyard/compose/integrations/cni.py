@@ -10,12 +10,10 @@ import ipaddress
 from collections.abc import Sequence
 from typing import Final
 
-from steelyard.compose import names
-from steelyard.compose.composed import FIRST_STAGE, Desired
+from steelyard.compose.composed import Desired
 from steelyard.compose.integrations import argocd
 from steelyard.compose.shape import Shape
 from steelyard.frozen import frozen
-from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings.integrations import ArgoCD, Chart
 
@@ -42,37 +40,18 @@ def application(
     if not host or needs_addresses:
         return {}
     plugin = _plugin(shape, settings, host.strip("[]"), port, control_plane)
-    name = names.external(objects.namespace(claim), objects.name(claim))
-    spec: Object = {
-        "project": settings.project,
-        "source": {
-            "chart": plugin.chart,
-            "repoURL": plugin.source.repository,
-            "targetRevision": plugin.source.version,
-            "helm": {
-                # The Application's own name may be longer than Helm allows.
-                "releaseName": plugin.chart,
-                "parameters": [{"name": key, "value": value} for key, value in plugin.parameters],
-            },
-        },
-        "destination": {"server": endpoint, "namespace": plugin.namespace},
-        "syncPolicy": {
-            "automated": {"prune": True, "selfHeal": True},
-            "syncOptions": ["CreateNamespace=true"],
-        },
-    }
-    obj: Object = {
-        "apiVersion": argocd.APPLICATIONS.api_version,
-        "kind": argocd.APPLICATIONS.kind,
-        "metadata": {
-            "name": f"{name}-{shape.network.plugin}",
-            "namespace": settings.namespace,
-            "labels": argocd.labels(shape),
-        },
-        "spec": spec,
-    }
-    # Without a finalizer of Argo CD's: the plugin goes with its cluster, and not before the machines do.
-    return {NETWORK: Desired(argocd.APPLICATIONS, obj, deletion_stage=FIRST_STAGE)}
+    made = argocd.application(
+        shape,
+        claim,
+        settings,
+        name=shape.network.plugin,
+        chart=plugin.chart,
+        source=plugin.source,
+        endpoint=endpoint,
+        namespace=plugin.namespace,
+        parameters=dict(plugin.parameters),
+    )
+    return {NETWORK: made}
 
 
 def _plugin(shape: Shape, settings: ArgoCD, host: str, port: str, control_plane: Sequence[str]) -> _Plugin:

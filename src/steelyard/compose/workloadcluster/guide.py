@@ -6,6 +6,7 @@ from typing import Final
 
 from steelyard.api import workloadcluster
 from steelyard.compose.claimkind import Guide, Reported
+from steelyard.compose.cluster import integrating
 
 GUIDE: Final = Guide(
     example={
@@ -37,12 +38,8 @@ GUIDE: Final = Guide(
             "VersionHeldBack",
             "The environment's Kubernetes version cannot be reached in one step.",
         ),
-        Reported(
-            "Integrated",
-            "False",
-            "IntegrationNotAvailable",
-            "The platform file enables what this version lacks.",
-        ),
+        *integrating.REPORTED,
     ),
-    deletion="the connection Secret goes first, then the Cluster with its machines, then templates",
+    deletion="the connection Secret and what other programs were told go first, then the Cluster with its machines, "
+    "then templates",
 )

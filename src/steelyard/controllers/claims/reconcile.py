@@ -39,7 +39,7 @@ from steelyard.settings import Platform
 
 FINALIZER: Final = "steelyard.dev/claim"
 _LOOK_AGAIN_WHILE_DELETING = 15.0
-_LOOK_AGAIN_WHILE_FORBIDDEN = 60.0
+_LOOK_AGAIN_UNTOLD = 60.0
 
 
 class ClaimReconciler:
@@ -109,8 +109,8 @@ class ClaimReconciler:
         await self._report(claim, [synced, *composed.conditions], composed=composed, entries=entries)
         if failures:
             raise failures[0][1]
-        # Nobody tells of a right that is given.
-        return Result(requeue_after=_LOOK_AGAIN_WHILE_FORBIDDEN) if forbidden else Result()
+        # Nobody tells of a right that is given either.
+        return Result(requeue_after=_LOOK_AGAIN_UNTOLD) if forbidden or composed.waits_untold else Result()
 
     async def _record(self, claim: Object, composed: Composed) -> Object:
         """Everything that may be made from here on stands in the inventory, or this raises."""

@@ -1,0 +1,63 @@
+"""Where in Vault a cluster's kubeconfig goes: the claim's word as far as it may say so, else a path of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from steelyard import settings
+from steelyard.compose.composed import NOTHING
+from steelyard.compose.infrastructures.simulated import SIMULATED
+from steelyard.compose.integrations import vault
+from steelyard.compose.integrations.subject import Subject
+from steelyard.compose.refusing import Refused
+from steelyard.compose.shape import ControlPlane, Network, Shape, Sizes
+from tests.compose.integrations.clusters import claim
+
+
+def subject(path: str | None, *, namespace: str = "team-a", environment: str = "dev", mount: str = "secret") -> Subject:
+    platform = settings.parse(f"integrations: {{vault: {{enabled: true, mount: {mount}}}}}")
+    shape = Shape(
+        name="shop",
+        namespace=namespace,
+        environment=platform.environment_name(environment),
+        version="v1.32.1",
+        control_plane=ControlPlane(1, Sizes(2, 4, 20)),
+        pools=(),
+        network=Network("10.243.0.0/16", "10.95.0.0/16"),
+    )
+    asked = claim("simulated", namespace=namespace, environment=environment)
+    return Subject(shape, asked, SIMULATED, platform, NOTHING, (), "", None, vault_path=path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "path"),
+    [
+        (subject(None), "secret/clusters/dev/team-a/shop"),
+        (subject(None, namespace="dev"), "secret/clusters/dev/shop"),
+        (subject(None, mount="kv"), "kv/clusters/dev/team-a/shop"),
+        (subject(None, environment="prod"), "secret/clusters/production/team-a/shop"),
+        (subject("secret/clusters/dev"), "secret/clusters/dev"),
+        (subject("secret/clusters/prod", environment="prod"), "secret/clusters/prod"),
+        (subject("secret/team-a/anything"), "secret/team-a/anything"),
+    ],
+    ids=["derived", "in its environment's namespace", "another engine", "of an alias", "as printed", "by an alias",
+         "of the namespace"],
+)  # fmt: skip
+def test_where_a_kubeconfig_goes(asked: Subject, path: str) -> None:
+    assert vault.path(asked) == path
+
+
+@pytest.mark.parametrize(
+    ("asked", "because"),
+    [
+        (subject("secret/clusters/production"), "dev or team-a must be a part of it"),
+        (subject("pki/dev"), "it must begin with secret/"),
+        (subject("secret/clusters/developers"), "dev or team-a must be a part of it"),
+    ],
+    ids=["another environment", "another engine", "a word that begins alike"],
+)
+def test_a_path_of_others_is_refused(asked: Subject, because: str) -> None:
+    with pytest.raises(Refused) as refused:
+        vault.of(asked)
+    assert refused.value.reason == "VaultPathForbidden"
+    assert because in refused.value.message
