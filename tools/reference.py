@@ -28,6 +28,7 @@ from steelyard.kube.objects import Object
 from steelyard.settings import Environment, Platform
 from steelyard.settings.base import SettingsModel
 from steelyard.settings.catalogue import Catalogue, Offered
+from steelyard.settings.integrations import Integration
 
 ROOT = Path(__file__).parent.parent
 _WIDTH = 118
@@ -56,15 +57,22 @@ def platform_example() -> str:
         "# Made by tools/reference.py from the models.",
         "",
     ]
-    lines += _example_section(Platform(), 0, described=True)
+    lines += _example_section(Platform(), 0, set(), described=True)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _example_section(section: SettingsModel, depth: int, *, described: bool) -> Iterator[str]:
+def _example_section(
+    section: SettingsModel, depth: int, told: set[tuple[type, str]], *, described: bool
+) -> Iterator[str]:
+    """`told` are the fields that were described, by the class that has them: what several sections share is explained
+    once, at the first, unless they are `described` each."""
     indent = "  " * depth
     for name, field in type(section).model_fields.items():
         value: Any = getattr(section, name)
-        if described and field.description:
+        declared = next(each for each in type(section).__mro__ if name in each.__annotations__)
+        is_new = (declared, name) not in told
+        told.add((declared, name))
+        if (described or is_new) and field.description:
             yield from textwrap.wrap(
                 field.description,
                 _WIDTH - len(indent) - 2,
@@ -76,12 +84,13 @@ def _example_section(section: SettingsModel, depth: int, *, described: bool) -> 
             yield f"{indent}{key}:"
             for position, (entry, each) in enumerate(cast("dict[str, SettingsModel]", value).items()):
                 yield f"{indent}  {entry}:"
-                yield from _example_section(each, depth + 2, described=position == 0)
+                yield from _example_section(each, depth + 2, told, described=position == 0)
         elif isinstance(value, SettingsModel):
             yield f"{indent}{key}:"
-            # Ten integrations share their fields: explained once, at the first.
-            is_first = next(iter(type(section).model_fields)) == name
-            yield from _example_section(value, depth + 1, described=depth == 0 or is_first)
+            yield from _example_section(value, depth + 1, told, described=depth == 0)
+        elif _has_models(value):
+            yield f"{indent}{key}:"
+            yield from (f"{indent}- {_scalar(each)}" for each in _plain(value))
         elif value is None:
             yield f"{indent}# {key}:"
         else:
@@ -90,8 +99,20 @@ def _example_section(section: SettingsModel, depth: int, *, described: bool) -> 
             yield ""
 
 
+def _has_models(value: Any) -> bool:
+    return isinstance(value, tuple) and any(isinstance(each, SettingsModel) for each in cast("tuple[Any, ...]", value))
+
+
+def _plain(value: Any) -> Any:
+    """Without models: what they have beside their defaults."""
+    if not _has_models(value):
+        return value
+    return [each.model_dump(exclude_defaults=True) for each in cast("tuple[SettingsModel, ...]", value)]
+
+
 def _scalar(value: Any) -> str:
-    return yaml.safe_dump(value, default_flow_style=True).removesuffix("...\n").strip()
+    text = yaml.safe_dump(_plain(value), default_flow_style=True, sort_keys=False, width=10_000)
+    return text.removesuffix("...\n").strip()
 
 
 def platform_page() -> str:
@@ -122,9 +143,10 @@ def platform_page() -> str:
             parts += [_settings_table(section), *_catalogues(platform)]
         elif name == "integrations":
             parts += [
-                "Each has one setting, `enabled` (default `false`). An integration that is not enabled is neither "
-                "composed nor waited for.",
+                "Each has the setting `enabled` (default `false`). An integration that is not enabled is neither "
+                "composed nor waited for. [What is composed for each](../integrations.md).",
                 _integrations_table(platform),
+                *_within(section, key),
             ]
         else:
             parts += [_settings_table(section), *_within(section, key)]
@@ -135,14 +157,14 @@ def _within(section: SettingsModel, path: str) -> Iterator[str]:
     """The sections inside a section; those that are alike in one table."""
     for name, field in type(section).model_fields.items():
         inner: Any = getattr(section, name)
-        if not isinstance(inner, SettingsModel):
+        if not isinstance(inner, SettingsModel) or type(inner) is Integration:
             continue
         here = f"{path}.{field.alias or name}"
         yield from (f"### `{here}`", _prose(type(inner)))
         found: dict[str, Any] = {each.alias or key: getattr(inner, key) for key, each in _fields(inner)}
         columns = {key: each for key, each in found.items() if isinstance(each, SettingsModel)}
         if len(columns) != len(found):
-            yield _settings_table(inner)
+            yield from (_settings_table(inner), *_within(inner, here))
             continue
         yield _table(
             ("Key", *columns, "Meaning"),
