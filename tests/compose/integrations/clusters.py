@@ -10,6 +10,9 @@ import orjson
 from steelyard import settings
 from steelyard.compose import names
 from steelyard.compose.composed import NOTHING, Composed, Observed
+from steelyard.compose.infrastructures.simulated import SIMULATED
+from steelyard.compose.integrations.subject import Subject
+from steelyard.compose.shape import ControlPlane, Network, Shape, Sizes
 from steelyard.kube.objects import Object
 from tests.compose import cases
 
@@ -63,6 +66,22 @@ def up(asked: Object, resources: dict[str, Object] | None = None, **required: Ob
 
 def compose(asked: Object, platform: str = "", observed: Observed = NOTHING) -> Composed:
     return cases.compose(asked, observed, settings.parse(platform))
+
+
+def subject(asked: Object, file: str) -> Subject:
+    """Such a cluster as integrations are told of it, before anything of it is there."""
+    platform, (namespace, name) = settings.parse(file), (str(asked["metadata"][key]) for key in ("namespace", "name"))
+    shape = Shape(
+        name=name,
+        namespace=namespace,
+        environment=platform.environment_name(asked["spec"]["parameters"]["environment"]),
+        version="v1.32.1",
+        control_plane=ControlPlane(1, Sizes(2, 4, 20)),
+        pools=(),
+        network=Network("10.243.0.0/16", "10.95.0.0/16"),
+        revision="v2",
+    )
+    return Subject(shape, asked, SIMULATED, platform, NOTHING, machines=(), endpoint="", kubeconfig=None)
 
 
 def inside(composed: Composed, part: str) -> list[Object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 
 from steelyard.api.crossplane import PUSH_SECRETS
 from steelyard.compose import names, offering
+from steelyard.compose.cluster import integrating
 from steelyard.compose.composed import NOTHING, Composed
 from steelyard.compose.integrations import ELSEWHERE, argocd, inside, sharedservices
 from steelyard.compose.managed import VAULT
@@ -282,6 +284,20 @@ def test_a_dns_that_the_cluster_would_look_for_in_itself_is_not_told_to_it(range
 
     assert "inside-shared-services" not in composed.desired
     assert "10.96.0.10, is in the range 10.96.0.0/16" in condition(composed, "SharedServices").message
+
+
+def test_nothing_waits_for_objects_in_a_cluster_that_has_no_door() -> None:
+    """A cluster that Cluster API does not know: no set would ever be applied to it."""
+    told = dataclasses.replace(clusters.subject(claim("simulated"), EVERYTHING), has_door=False)
+    integrated = integrating.of(told)
+
+    assert not [name for name in integrated.parts if name.startswith("inside")]
+    assert {each.type: each.reason for each in integrated.conditions} == {
+        "VaultConfigured": "NobodyBringsTheStore",
+        "SharedServices": "NobodyTellsItsDNS",
+    }
+    with_door = integrating.of(dataclasses.replace(told, has_door=True))
+    assert {"inside-secret-store", "inside-shared-services"} <= with_door.parts.keys()
 
 
 def test_dns_keeps_what_kubeadm_wrote_and_asks_elsewhere_for_shared_services_only() -> None:

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from steelyard import settings
-from steelyard.compose.composed import NOTHING
-from steelyard.compose.infrastructures.simulated import SIMULATED
 from steelyard.compose.integrations import vault
 from steelyard.compose.integrations.subject import Subject
 from steelyard.compose.refusing import Refused
-from steelyard.compose.shape import ControlPlane, Network, Shape, Sizes
-from tests.compose.integrations.clusters import claim
+from tests.compose.integrations import clusters
 
 
 def subject(path: str | None, *, namespace: str = "team-a", environment: str = "dev", mount: str = "secret") -> Subject:
-    platform = settings.parse(f"integrations: {{vault: {{enabled: true, mount: {mount}}}}}")
-    shape = Shape(
-        name="shop",
-        namespace=namespace,
-        environment=platform.environment_name(environment),
-        version="v1.32.1",
-        control_plane=ControlPlane(1, Sizes(2, 4, 20)),
-        pools=(),
-        network=Network("10.243.0.0/16", "10.95.0.0/16"),
-    )
-    asked = claim("simulated", namespace=namespace, environment=environment)
-    return Subject(shape, asked, SIMULATED, platform, NOTHING, (), "", None, vault_path=path)
+    asked = clusters.claim("simulated", namespace=namespace, environment=environment)
+    platform = f"integrations: {{vault: {{enabled: true, mount: {mount}}}}}"
+    return dataclasses.replace(clusters.subject(asked, platform), vault_path=path)
 
 
 @pytest.mark.parametrize(

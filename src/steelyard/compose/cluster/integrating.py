@@ -60,12 +60,14 @@ REPORTED: Final = (
         "NetworkInstalled", "False", "ManifestsNotUsable", "What the platform file names for it cannot be used yet."
     ),
     Reported("VaultConfigured", "Unknown", "NobodyConfiguresIt", "What there is to set up in Vault for the cluster."),
+    Reported("VaultConfigured", "False", "NobodyBringsTheStore", "Nothing can bring a store into such a cluster."),
     Reported(
         "SharedServices",
         "False",
         "AddressInCluster",
         "The address of the management cluster's DNS is one of the cluster's own.",
     ),
+    Reported("SharedServices", "False", "NobodyTellsItsDNS", "Nothing can tell the DNS of such a cluster of them."),
 )
 """Conditions that claims for clusters can have by this."""
 

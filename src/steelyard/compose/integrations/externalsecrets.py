@@ -24,12 +24,21 @@ _WHAT: Final = "secret-store"
 _CHART: Final = "external-secrets"
 _VERSION: Final = "external-secrets.io/v1"
 _RBAC: Final = "rbac.authorization.k8s.io"
+_NOBODY: Final = Condition(
+    "VaultConfigured",
+    "False",
+    "NobodyBringsTheStore",
+    "nothing here brings objects into a cluster that is not made by Cluster API, so there is no store of secrets in "
+    "it; install External Secrets and make a ClusterSecretStore there by hand",
+)
 
 
 def of(subject: Subject) -> Integrated:
     programs = subject.platform.integrations
     if not (programs.vault.enabled and programs.external_secrets.enabled):
         return NOTHING
+    if not subject.has_door:
+        return Integrated(conditions=[_NOBODY])
     store = Integrated(
         inside.delivered(subject.shape, _WHAT, inside.manifests(_objects(subject))),
         waiting_for=_waiting_for_store(subject),

@@ -26,6 +26,13 @@ ACCESS: Final = "shared-services-access"
 """Resource name of the policy."""
 
 _WHAT: Final = "shared-services"
+_NOBODY: Final = Condition(
+    "SharedServices",
+    "False",
+    "NobodyTellsItsDNS",
+    "nothing here brings objects into a cluster that is not made by Cluster API, so its DNS does not know the names of "
+    "shared services; tell it by hand, or use their addresses",
+)
 _COREFILE: Final = """.:53 {
     errors
     health {
@@ -132,6 +139,8 @@ def _names(subject: Subject, settings: SharedServices) -> Integrated:
             f"integrations.sharedServices.dns to an address outside"
         )
         return Integrated(conditions=[Condition("SharedServices", "False", "AddressInCluster", told)])
+    if not subject.has_door:
+        return Integrated(conditions=[_NOBODY])
     problem = inside.waiting_for(subject.shape, _WHAT, subject.observed)
     return Integrated(
         inside.delivered(subject.shape, _WHAT, inside.manifests([dns_of_kubeadm(settings)])),
