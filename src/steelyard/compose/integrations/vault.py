@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 from typing import Final
 
-from steelyard.api import externalnames
+from steelyard.api import vaultpaths
 from steelyard.compose import managed
 from steelyard.compose.composed import FIRST_STAGE, Desired
 from steelyard.compose.integrations.subject import NOTHING, Integrated, Subject
@@ -27,6 +27,8 @@ COPY: Final = "vault-copy"
 KUBECONFIG: Final = "vault-kubeconfig"
 """Resource names: of the copy, and of what puts it at the second path. That of the first is the same for all claims."""
 
+FOLDERS: Final = ("clusters",)
+"""Of the engine: where claims for clusters may have something."""
 _COPY_STAGE: Final = FIRST_STAGE + 1
 
 
@@ -57,9 +59,9 @@ def path(subject: Subject) -> str:
     mount, environment = subject.platform.integrations.vault.mount, subject.shape.environment
     asked = subject.vault_path
     if asked is None:
-        return managed.vault_path(subject.claim, mount, "clusters", environment)
+        return managed.vault_path(subject.claim, mount, FOLDERS[0], environment)
     said = str(objects.at(subject.claim, "spec", "parameters", "environment") or environment)
-    problem = externalnames.path_problem(asked, mount, (said, environment, objects.namespace(subject.claim)))
+    problem = vaultpaths.problem(asked, mount, FOLDERS, (said, environment), objects.namespace(subject.claim))
     if problem:
         raise Refused("VaultPathForbidden", f"spec.parameters.vaultPath: {asked}: {problem}; set it to such a path")
     return asked
