@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import operator
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, cast
@@ -31,11 +32,25 @@ def repeated(values: list[Any]) -> list[int]:
     seen: dict[Any, int] = {}
     again: list[int] = []
     for index, value in enumerate(values):
-        key = value if isinstance(value, str) else orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        key = _told_apart(value)
         seen[key] = seen.get(key, 0) + 1
         if seen[key] == 2:
             again.append(index)
     return again
+
+
+def _told_apart(value: Any) -> Any:
+    """What is the same for equal values only: `1`, `1.0`, `true` and `"1"` are four. Many of them take little memory,
+    which a text of JSON for each would not."""
+    match value:
+        case str():
+            return value
+        case bool() | None | float():
+            return repr(value).encode()
+        case int():
+            return value
+        case _:
+            return hashlib.blake2b(orjson.dumps(value, option=orjson.OPT_SORT_KEYS), digest_size=24).digest()
 
 
 def _checker(schema: Schema) -> _Check | None:
