@@ -9,6 +9,7 @@ from steelyard.api.clusterapi import wellknown
 from steelyard.api.clusterapi.resources import MACHINES
 from steelyard.compose import offering
 from steelyard.compose.composed import Requirement
+from steelyard.compose.effects import Disruption
 from steelyard.kube.objects import Object
 from steelyard.plan import foresight
 from steelyard.plan.foresight import Foreseen
@@ -53,7 +54,10 @@ def test_a_larger_machine_replaces_all_machines_and_names_every_part_that_change
     found = foreseen(with_dev("{memoryGi: 64}"))
     assert found is not None
     assert found.parameters == ["memoryGi 32 -> 64"]
-    assert found.effects == ["replaces 2 machines: shop-control-plane-1, shop-md-0-1"]
+    assert list(map(str, found.effects)) == [
+        "control plane: replaces 1 machine (shop-control-plane-1), surge 1: memoryGi 32 -> 64",
+        "pool md-0: replaces 1 machine (shop-md-0-1), surge 1: memoryGi 32 -> 64",
+    ]
     kinds = [part.partition(" ")[0] for part in found.parts]
     assert kinds == [
         "SimulatedMachineTemplate",
@@ -66,13 +70,14 @@ def test_a_larger_machine_replaces_all_machines_and_names_every_part_that_change
 def test_another_version_replaces_machines() -> None:
     found = foreseen(with_dev("{kubernetesVersion: v1.33.0}"))
     assert found is not None
-    assert found.effects == ["replaces 2 machines: shop-control-plane-1, shop-md-0-1"]
+    assert [(each.disruption, each.count) for each in found.effects] == [(Disruption.ROLLING, 1)] * 2
+    assert {each.reason for each in found.effects} == {"version v1.32.1 -> v1.33.0"}
 
 
 def test_fewer_workers_remove_machines_and_replace_none() -> None:
     found = foreseen(with_dev("{workerReplicas: 0}"))
     assert found is not None
-    assert found.effects == ["removes 2 machines"]
+    assert list(map(str, found.effects)) == ["pool md-0: removes 2 machines"]
     assert found.parts == ["MachineDeployment shop-md-0"]
 
 

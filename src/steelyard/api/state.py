@@ -26,6 +26,8 @@ PAUSED: Final = "Paused"
 REFUSED: Final = "Refused"
 FAILING: Final = "Failing"
 DELETING: Final = "Deleting"
+DRIFTED: Final = "Drifted"
+"""Something was changed by hand, and putting it back waits for a person."""
 
 AVAILABLE: Final = "Available"
 """Crossplane's reason for a claim that is ready."""
@@ -52,7 +54,7 @@ def of(claim: Object) -> State:
     if not synced and not ready:
         return State(PENDING, "no controller has reported on it yet", _created(claim))
     if not is_applied:
-        word = {PAUSED_REASON: PAUSED, ERROR_REASON: FAILING}.get(str(synced.get("reason")), REFUSED)
+        word = {PAUSED_REASON: PAUSED, ERROR_REASON: FAILING, DRIFTED: DRIFTED}.get(str(synced.get("reason")), REFUSED)
         return State(word, str(synced.get("message") or ""), _since(synced))
     reason = str(ready.get("reason") or CREATING)
     word = READY if reason == AVAILABLE else reason

@@ -149,7 +149,7 @@ def _of_state(examined: Condition, subject: str, now: datetime.datetime, hints: 
     for trouble in lost:
         yield Finding("FAIL", subject, f"{trouble}; {help_}")
     age = _seconds_since(here.since, now)
-    if here.word in (state.REFUSED, state.FAILING) or (here.word == state.DEGRADED and not lost):
+    if here.word in (state.REFUSED, state.FAILING, state.DRIFTED) or (here.word == state.DEGRADED and not lost):
         yield Finding("FAIL", subject, f"{here.word}: {here.text}; {help_}")
     elif here.word == state.PAUSED:
         yield Finding("note", subject, f"paused for {ages.since(here.since, now)}; {help_}")

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from steelyard.api.model import ApiModel, Kind
 from steelyard.compose.composed import Composed, Observed
+from steelyard.compose.effects import Effects, no_effects
 from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -28,10 +29,6 @@ def always(_old: Object | None, _new: Object | None) -> bool:
 
 def no_words(_: Mapping[str, Sequence[Object]]) -> str:
     return ""
-
-
-def no_effects(_before: Composed, _after: Composed, _required: Mapping[str, Sequence[Object]]) -> Sequence[str]:
-    return ()
 
 
 def no_guards(_: Platform) -> Sequence[Object]:
@@ -95,9 +92,8 @@ class ClaimKind:
     """Kinds that compositions require by the value of a label, and that label."""
     left: Callable[[Mapping[str, Sequence[Object]]], str] = no_words
     """While it is being deleted: what of the required objects is still there, in words."""
-    effects: Callable[[Composed, Composed, Mapping[str, Sequence[Object]]], Sequence[str]] = no_effects
-    """What becomes of the world when one composition takes the place of another, one line each: machines replaced, data
-    lost."""
+    effects: Effects = no_effects
+    """What becomes of the world when one set of objects takes the place of another: machines replaced, data lost."""
 
     def resource(self, domain: str) -> Resource:
         return self.definition(domain).resource

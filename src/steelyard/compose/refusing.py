@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection
-from typing import ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 import pydantic
 
@@ -15,6 +15,9 @@ from steelyard.api.model import ApiModel
 from steelyard.compose.composed import Composed, Condition, Refusal
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+
+REVISION: Final = "steelyard.dev/composition-revision"
+"""Annotation of a claim: the revision of its composition that it is to have. Nothing else moves a claim to another."""
 
 P = ParamSpec("P")
 M = TypeVar("M", bound=ApiModel)
@@ -54,12 +57,35 @@ def spec(claim: Object, model: type[M]) -> M:
 
 
 def revision(claim: Object, known: Collection[str], newest: str) -> str:
-    """The one that the claim is pinned to; the newest for a claim that has not been composed yet."""
-    found = str(objects.at(claim, "status", "compositionRevision") or newest)
-    if found not in known:
+    """The one that the claim is pinned to, or a newer one that its annotation asks for; the newest for a claim that
+    says nothing and has not been composed yet.
+
+        status v1, annotation v2   ->   v2          status v2, annotation v1   ->   refused
+    """
+    pinned = str(objects.at(claim, "status", "compositionRevision") or "")
+    asked = objects.annotations(claim).get(REVISION, "")
+    offered = ", ".join(sorted(known, key=_number))
+    if asked and asked not in known:
         raise Refused(
             "UnknownCompositionRevision",
-            f"the claim is pinned to composition revision {found}, which this version of Steelyard does not have; "
-            f"it has {', '.join(sorted(known))}. Run the version that made it, or a newer one",
+            f"the annotation {REVISION} asks for composition revision {asked[:100]}, which this version of Steelyard "
+            f"does not have; it has {offered}. Set it to one of them, or take it off",
         )
-    return found
+    if pinned and pinned not in known:
+        raise Refused(
+            "UnknownCompositionRevision",
+            f"the claim is pinned to composition revision {pinned}, which this version of Steelyard does not have; "
+            f"it has {offered}. Run the version that made it, or a newer one",
+        )
+    if asked and pinned and _number(asked) < _number(pinned):
+        raise Refused(
+            "CompositionRevisionCannotGoBack",
+            f"the claim is made by composition revision {pinned}, and the annotation {REVISION} asks for {asked}: an "
+            f"older one does not know what the newer one has made. Set the annotation to {pinned}, or take it off",
+        )
+    return asked or pinned or newest
+
+
+def _number(revision: str) -> int:
+    digits = revision.removeprefix("v")
+    return int(digits) if digits.isdecimal() else 0

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from steelyard.compose.claimkind import ClaimKind
 from steelyard.compose.composed import NOTHING, Composed, Requirement
+from steelyard.compose.effects import Effect
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -27,8 +28,8 @@ class Foreseen:
     """`memoryGi 32 -> 64`"""
     parts: Sequence[str]
     """The composed objects that come, go or change: `MachineDeployment shop-md-0`."""
-    effects: Sequence[str]
-    """`replaces 3 machines: a, b, c`"""
+    effects: Sequence[Effect]
+    """The worst first."""
     refusal: str = ""
     """Why the claim could not be composed any more; what exists then stays as it is."""
 
@@ -47,8 +48,12 @@ def of(kind: ClaimKind, claim: Object, old: Platform, new: Platform, look_up: Lo
         claim,
         parameters=_parameters(before, after),
         parts=[_described(before, after, name) for name in names],
-        effects=kind.effects(before, after, required),
+        effects=sorted(kind.effects(_objects(before), _objects(after), required), key=lambda each: -each.disruption),
     )
+
+
+def _objects(composed: Composed) -> dict[str, Object]:
+    return {name: part.object for name, part in composed.desired.items()}
 
 
 def _object(composed: Composed, name: str) -> Object | None:

@@ -10,13 +10,11 @@ from steelyard.api.clusterapi import resources, wellknown
 from steelyard.compose import names
 from steelyard.compose.claimkind import ClaimKey, Watched
 from steelyard.compose.cluster import effects
-from steelyard.compose.composed import Composed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
 
-MACHINES: Final = "machines"
-"""The name under which a cluster's Machines are required."""
+MACHINES: Final = effects.MACHINES
 INDEXED: Final = ((resources.MACHINES, wellknown.CLUSTER_NAME_LABEL),)
 _SHOWN: Final = 3
 
@@ -59,5 +57,5 @@ def left(required: Mapping[str, Sequence[Object]]) -> str:
     return f"machines left: {', '.join(map(objects.name, machines[:_SHOWN]))}{more}"
 
 
-def effects_of(before: Composed, after: Composed, required: Mapping[str, Sequence[Object]]) -> Sequence[str]:
-    return effects.of(before, after, required.get(MACHINES, ()))
+effects_of: Final = effects.of
+"""For the description of a kind, beside the rest that it takes from here."""

@@ -9,7 +9,7 @@ from steelyard.api import externalnames, postgresql, vaultpaths
 from steelyard.api.crossplane import EXTERNAL_SECRETS, PROVIDER_SQL, PUSH_SECRETS
 from steelyard.compose import managed
 from steelyard.compose.claimkind import ClaimKind, Watched
-from steelyard.compose.postgresqlinstance import composing, naming, parts
+from steelyard.compose.postgresqlinstance import composing, effects, naming, parts
 from steelyard.compose.postgresqlinstance.guide import GUIDE
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
@@ -38,4 +38,5 @@ POSTGRESQL_INSTANCE: Final = ClaimKind(
     foreign={**dict.fromkeys(parts.MAKES, PROVIDER_SQL), PUSH_SECRETS: EXTERNAL_SECRETS},
     watches=(Watched(SECRETS, functools.partial(managed.claim_of_credentials, prefix=composing.OF_CREDENTIALS)),),
     guards=_guards,
+    effects=effects.of,
 )

@@ -9,7 +9,7 @@ from steelyard.api import externalnames, redis
 from steelyard.api.crossplane import EXTERNAL_SECRETS, PROVIDER_HELM, PUSH_SECRETS, RELEASES
 from steelyard.compose import managed
 from steelyard.compose.claimkind import ClaimKind, Watched
-from steelyard.compose.redisinstance import composing
+from steelyard.compose.redisinstance import composing, effects
 from steelyard.compose.redisinstance.guide import GUIDE
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
@@ -31,4 +31,5 @@ REDIS_INSTANCE: Final = ClaimKind(
     foreign={RELEASES: PROVIDER_HELM, PUSH_SECRETS: EXTERNAL_SECRETS},
     watches=(Watched(SECRETS, functools.partial(managed.claim_of_credentials, prefix=composing.OF_CREDENTIALS)),),
     guards=_guards,
+    effects=effects.of,
 )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from steelyard.kube import errors, objects
+from steelyard.kube import errors
 from steelyard.kube.client.interface import Client
-from steelyard.kube.objects import Object
-from steelyard.plan import changes
-from steelyard.plan.changes import DIGEST, Change
+from steelyard.plan import marks
+from steelyard.plan.changes import Change
+from steelyard.plan.marks import FIELD_MANAGER
 
-FIELD_MANAGER: Final = "steelyard-claims"
 _BEFORE_ANYTHING: Final = "1"
 """The revision of the first object that an API server ever stored, which is none of a claim's."""
 
@@ -25,16 +24,10 @@ async def carry_out(client: Client, change: Change) -> bool:
         raise errors.AlreadyExists("it exists and was not made for this claim; delete it, or choose another name")
     if change.part is None or change.action not in ("create", "update"):
         return False
-    signed = _signed(change.part.object)
+    signed = marks.signed(change.part.object)
     if change.action == "create":
         # What a cache has not seen may be there all the same. A revision is ignored where there is nothing, and refused
         # where there is an object of another one.
         signed["metadata"]["resourceVersion"] = _BEFORE_ANYTHING
     await client.apply(change.part.resource, signed, field_manager=FIELD_MANAGER)
     return True
-
-
-def _signed(desired: Object) -> Object:
-    metadata = objects.metadata(desired)
-    annotations = {**objects.annotations(desired), DIGEST: changes.digest(desired)}
-    return {**desired, "metadata": {**metadata, "annotations": annotations}}

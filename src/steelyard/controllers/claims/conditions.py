@@ -14,7 +14,10 @@ from steelyard.api.clusterapi import wellknown
 from steelyard.compose.composed import Condition, Refusal
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import conditions
+from steelyard.plan import drift
+from steelyard.plan.changes import Change
 
 SYNCED = "Synced"
 READY = "Ready"
@@ -37,6 +40,27 @@ def failed(what: str, error: errors.ApiError, *, to_install: str = "") -> Condit
 
 def refused(refusal: Refusal) -> Condition:
     return Condition(SYNCED, "False", refusal.reason, refusal.message)
+
+
+def drifted(claim: Object, resource: Resource, held: Sequence[Change]) -> Condition:
+    """What was changed by hand and stays so, and how to agree to its being put back."""
+    told: list[str] = []
+    for change in held:
+        would = "; ".join(map(str, change.effects))
+        told.append(f"{change.entry} was changed by hand, and putting it back would disrupt what runs ({would})")
+    tokens = ",".join(
+        drift.token(change.entry.resource_name, change.observed) for change in held if change.observed is not None
+    )
+    command = (
+        f"kubectl annotate --overwrite {resource.group_resource} -n {objects.namespace(claim)} {objects.name(claim)} "
+        f"{drift.AGREED}={tokens}"
+    )
+    return Condition(
+        SYNCED,
+        "False",
+        state.DRIFTED,
+        f"{'. '.join(told)}; until somebody agrees it stays as it is. To have it put back: {command}",
+    )
 
 
 def forbidden(message: str) -> Condition:

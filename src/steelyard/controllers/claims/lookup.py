@@ -1,30 +1,19 @@
-"""Looking up what a claim's composition names: its objects, and what it requires besides.
-
-Composing needs what was observed, and what to observe follows from composing. So the two take turns until nothing new
-is asked for, as in Crossplane's function protocol; with caches behind the client this costs no request. A composition
-that never comes to rest is refused after a few turns.
-"""
+"""Looking up what a claim's composition names: its objects, and what it requires besides."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import cast
 
-from steelyard.compose.composed import NOTHING, Composed, Desired, Observed, Refusal, Requirement
-from steelyard.frozen import frozen
+from steelyard.compose.composed import Requirement
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.runtime.informers import Informers
-from steelyard.plan import inventory
-
-Compose: TypeAlias = Callable[[Object, Observed], Composed]
-
-_TURNS = 5
-_SHOWN = 3
+from steelyard.plan import settling
+from steelyard.plan.settling import Answer, Compose, Found
 
 
 class Lookup:
@@ -63,59 +52,20 @@ class Lookup:
         return objects.by_name(page.items)
 
 
-@frozen
-class Found:
-    composed: Composed
-    observed: Observed
-    foreign: Mapping[str, Object]
-    """Objects that stand where composed ones should, by resource name, and were not made for the claim."""
-
-
 async def compose(lookup: Lookup, function: Compose, claim: Object) -> Found:
-    observed = NOTHING
-    foreign: dict[str, Object] = {}
-    asked: set[object] = set()
-    composed = function(claim, observed)
-    for _ in range(_TURNS):
-        identities = {name: _identity(part) for name, part in composed.desired.items()}
-        asking: set[object] = {*identities.values(), *composed.requirements.values()}
-        if asking <= asked:
-            break
-        asked |= asking
-        found = {name: await lookup.find(*identity) for name, identity in identities.items()}
-        existing = {name: obj for name, obj in found.items() if obj is not None}
-        foreign = {
-            name: obj
-            for name, obj in existing.items()
-            if not composed.desired[name].is_shared and not inventory.is_the_claims(obj, claim)
-        }
-        observed = Observed(
-            resources={name: obj for name, obj in existing.items() if name not in foreign},
-            required={name: await lookup.require(each) for name, each in composed.requirements.items()},
-        )
-        composed = function(claim, observed)
-    else:
-        composed = replace(composed, refusal=_unsettled(composed, asked))
-    return Found(composed, observed, foreign)
-
-
-def _unsettled(composed: Composed, asked: set[object]) -> Refusal | None:
-    """Why nothing is done about a composition that goes on asking; its own where the last question was answered."""
-    new = [each for each in composed.requirements.values() if each not in asked]
-    made = [part for part in composed.desired.values() if _identity(part) not in asked]
-    if not new and not made:
-        return composed.refusal
-    named = [f"{each.resource.kind} {each.namespace}/{each.name}".rstrip("/") for each in new]
-    named += [f"{part.resource.kind} {objects.qualified_name(part.object)}" for part in made]
-    return Refusal(
-        "CompositionUnsettled",
-        f"after {_TURNS} looks at what there is, the composition still asks for something else "
-        f"({', '.join(named[:_SHOWN])}), so nothing was changed; this is a fault of the composition",
-    )
-
-
-def _identity(part: Desired) -> tuple[Resource, str, str]:
-    return part.resource, objects.namespace(part.object), objects.name(part.object)
+    """With caches behind the client this costs no request."""
+    turns = settling.turns(function, claim)
+    try:
+        question = next(turns)
+        while True:
+            found = {name: await lookup.find(*identity) for name, identity in question.parts.items()}
+            answer = Answer(
+                parts={name: obj for name, obj in found.items() if obj is not None},
+                required={name: await lookup.require(each) for name, each in question.requirements.items()},
+            )
+            question = turns.send(answer)
+    except StopIteration as end:
+        return cast(Found, end.value)
 
 
 def _index(label: str) -> str:

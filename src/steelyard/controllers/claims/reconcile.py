@@ -32,7 +32,7 @@ from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.keys import Key
-from steelyard.plan import changes, inventory
+from steelyard.plan import changes, drift, inventory
 from steelyard.plan.changes import Change
 from steelyard.plan.inventory import Entry
 from steelyard.settings import Platform
@@ -93,7 +93,15 @@ class ClaimReconciler:
             return Result()
         forbidden = await self._rights.problem(claim) if CONNECTION in composed.desired else ""
         composed = _within_rights(composed, forbidden)
-        decided = changes.decide(composed, found.observed, inventory.recorded(claim), found.foreign)
+        decided = changes.decide(
+            composed,
+            found.observed,
+            inventory.recorded(claim),
+            found.foreign,
+            effects=self._kind.effects,
+            agreed=drift.agreed(claim),
+        )
+        held = [change for change in decided if change.action == "hold"]
         claim = await self._record(claim, composed)
         applied, failures = await self._apply(decided)
         if applied:
@@ -104,6 +112,8 @@ class ClaimReconciler:
         if not applied and not failures:
             entries = await self._prune(claim, decided, entries)
         synced = conditions.forbidden(forbidden) if forbidden else conditions.APPLIED
+        if held:
+            synced = conditions.drifted(claim, self._resource, held)
         if failures:
             synced = self._failed(*failures[0])
         await self._report(claim, [synced, *composed.conditions], composed=composed, entries=entries)

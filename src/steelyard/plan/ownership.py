@@ -1,0 +1,112 @@
+"""As much of an observed object as its composition answers for: what the two are compared by.
+
+Under server-side apply an object holds more than was applied, set by others or by default. What counts is every field
+that is composed now, and every field that was applied before and still is the composition's: such a one goes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, cast
+
+import orjson
+
+from steelyard.compose import comparing
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.plan import fielddiff
+from steelyard.plan.marks import DIGEST, FIELD_MANAGER
+
+_EVERYTHING: Final[Object] = {}
+
+
+def covered(observed: Object, desired: Object) -> Object:
+    """Without the mark that applying leaves. What nobody applied, such as a manifest in a file, is covered wholly."""
+    found = cast(Object, _covered(observed, desired, _applied(observed)))
+    metadata = dict(objects.metadata(found))
+    annotations = {key: value for key, value in objects.annotations(found).items() if key != DIGEST}
+    metadata.pop("annotations", None)
+    if annotations:
+        metadata["annotations"] = annotations
+    return {**found, "metadata": metadata}
+
+
+def put_back(observed: Object, desired: Object) -> Object:
+    """What the object would be without what others have set otherwise in it: fields that are composed, and are no
+    longer the composition's, as they are desired."""
+    return cast(Object, _put_back(observed, desired, _applied(observed) or {}))
+
+
+def _applied(observed: Object) -> Object | None:
+    """The tree of fields that the claims controller holds; None where nothing says who holds what."""
+    managed = objects.sequence(objects.metadata(observed).get("managedFields"))
+    if not managed:
+        return None
+    found: Object = {}
+    for entry in map(objects.mapping, managed):
+        if entry.get("manager") == FIELD_MANAGER and not entry.get("subresource"):
+            found = _merged(found, objects.mapping(entry.get("fieldsV1")))
+    return found
+
+
+def _merged(one: Object, other: Object) -> Object:
+    result = dict(one)
+    for key, value in other.items():
+        result[key] = _merged(objects.mapping(result.get(key)), objects.mapping(value))
+    return result
+
+
+def _covered(have: Any, want: Any, held: Object | None) -> Any:
+    if isinstance(have, dict) and (want is None or isinstance(want, dict)):
+        wanted = objects.mapping(want)
+        return {
+            key: _covered(value, wanted.get(key), _below(held, f"f:{key}"))
+            for key, value in cast(Object, have).items()
+            if held is None or key in wanted or f"f:{key}" in held
+        }
+    if isinstance(have, list) and isinstance(want, list):
+        return _covered_items(cast("list[Any]", have), cast("list[Any]", want), held)
+    return cast(Any, have)
+
+
+def _covered_items(have: list[Any], want: list[Any], held: Object | None) -> list[Any]:
+    if held is not None and comparing.covers(have, want) and not any(key.startswith("k:") for key in held):
+        return want
+    named = fielddiff.items_by_name(have, want)
+    if held is None or named is None:
+        return have
+    one, other = named
+    found: list[Any] = []
+    for name, item in one.items():
+        key = _key_of(item, held)
+        if name in other or key:
+            found.append(_covered(item, other.get(name), objects.mapping(held.get(key)) if key else _EVERYTHING))
+    return found
+
+
+def _below(held: Object | None, key: str) -> Object | None:
+    """What is held whole has nothing below it in the tree, and all of it counts."""
+    if held is None:
+        return None
+    found = held.get(key)
+    if found is None:
+        return {}
+    below = objects.mapping(found)
+    return below or None
+
+
+def _key_of(item: Any, held: Object) -> str:
+    for key in held:
+        if key.startswith("k:") and comparing.covers(item, orjson.loads(key[2:])):
+            return key
+    return ""
+
+
+def _put_back(have: Any, want: Any, held: Object) -> Any:
+    if not isinstance(have, dict) or not isinstance(want, dict):
+        return want
+    result = dict(cast(Object, have))
+    for key, value in cast(Object, want).items():
+        is_held, below = f"f:{key}" in held, objects.mapping(held.get(f"f:{key}"))
+        if key in result and (not is_held or (below and isinstance(value, dict))):
+            result[key] = _put_back(result[key], value, below)
+    return result
