@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from steelyard.kube import objects, plainyaml
 from steelyard.kube.objects import Object
 
 STANDARD_INPUT = "-"
-_SUFFIXES = (".yaml", ".yml", ".json")
+SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @frozen
@@ -28,22 +28,38 @@ class Document:
 
 def read(sources: Sequence[str]) -> list[Document]:
     """Raises CommandError that names everything that cannot be read."""
-    found: list[Document] = []
     complaints: list[str] = []
-    for source in sources:
-        for name, text in _texts(source, complaints):
-            try:
-                values = [value for value in plainyaml.load_all(text) if value is not None]
-            except plainyaml.Unreadable as error:
-                complaints.append(f"{name}: {error}")
-                continue
-            for number, value in enumerate(values, start=1):
-                origin = f"{name}, document {number}" if len(values) > 1 else name
-                found += _documents(origin, value, complaints)
-    if complaints:
-        raise CommandError("\n".join((*complaints, "Nothing was done.")), code=Exit.USAGE)
+    found = _parsed((text for source in sources for text in _texts(source, complaints)), complaints)
     if not found:
         raise CommandError(f"there is no object in {', '.join(sources)}", code=Exit.USAGE)
+    return found
+
+
+def below(directory: Path) -> list[Document]:
+    """Those of all files in a directory and in what is in it; there may be none."""
+    complaints: list[str] = []
+    files = sorted(each for each in directory.rglob("*") if each.suffix in SUFFIXES and each.is_file())
+    return _parsed((text for file in files for text in _texts(str(file), complaints)), complaints)
+
+
+def parse(texts: Iterable[tuple[str, bytes]]) -> list[Document]:
+    """Of texts that were read elsewhere, each with its name; there may be none."""
+    return _parsed(texts, [])
+
+
+def _parsed(texts: Iterable[tuple[str, bytes]], complaints: list[str]) -> list[Document]:
+    found: list[Document] = []
+    for name, text in texts:
+        try:
+            values = [value for value in plainyaml.load_all(text) if value is not None]
+        except plainyaml.Unreadable as error:
+            complaints.append(f"{name}: {error}")
+            continue
+        for number, value in enumerate(values, start=1):
+            origin = f"{name}, document {number}" if len(values) > 1 else name
+            found += _documents(origin, value, complaints)
+    if complaints:
+        raise CommandError("\n".join((*complaints, "Nothing was done.")), code=Exit.USAGE)
     return found
 
 
@@ -54,9 +70,9 @@ def _texts(source: str, complaints: list[str]) -> Iterator[tuple[str, bytes]]:
     path = Path(source)
     files = [path]
     if path.is_dir():
-        files = sorted(each for each in path.iterdir() if each.suffix in _SUFFIXES)
+        files = sorted(each for each in path.iterdir() if each.suffix in SUFFIXES)
         if not files:
-            complaints.append(f"{source} has no file that ends in {', '.join(_SUFFIXES)}")
+            complaints.append(f"{source} has no file that ends in {', '.join(SUFFIXES)}")
     for file in files:
         try:
             yield str(file), file.read_bytes()

@@ -29,6 +29,15 @@ MEANINGS = {
 }
 
 
+class PlanExit(IntEnum):
+    """Those of `steelyard plan`, as terraform has them, and one more."""
+
+    NO_CHANGES = 0
+    FAILED = 1
+    CHANGES = 2
+    DISRUPTIVE = 3
+
+
 class CommandError(Exception):
     """Ends the command with a message on stderr."""
 

@@ -19,13 +19,17 @@ from steelyard.cli import (
     logreading,
     offered,
     output,
+    planning,
     platform,
     reach,
     reading,
+    rendering,
+    revising,
     waiting,
 )
 from steelyard.cli.dryrun import WithBareDryRun
 from steelyard.cli.offered import Program
+from steelyard.cli.planning import WithPlanExits
 from steelyard.compose.offering import STANDARD, Offering
 
 
@@ -58,10 +62,13 @@ def application(offering: Offering = STANDARD, providers: tuple[Any, ...] | None
     app.command("kubeconfig")(reach.options(kubeconfigs.kubeconfig))
     app.add_typer(creating.commands(offering), name="create")
     app.command("apply", cls=WithBareDryRun)(reach.options(applying.apply))
+    app.command("plan", cls=WithPlanExits)(reach.options(planning.plan))
+    app.command("render")(rendering.render)
     app.command("get")(reach.options(reading.get))
     app.command("describe")(reach.options(reading.describe_))
     app.command("wait")(reach.options(waiting.wait))
     app.command("scale")(reach.options(changing.scale))
+    app.command("revise")(reach.options(revising.revise))
     app.command("delete")(reach.options(changing.delete))
     app.command("backup")(reach.options(backups.backup))
     app.command("restore")(backups.restore)

@@ -6,6 +6,7 @@ that is composed now, and every field that was applied before and still is the c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, cast
 
 import orjson
@@ -36,14 +37,48 @@ def put_back(observed: Object, desired: Object) -> Object:
     return cast(Object, _put_back(observed, desired, _applied(observed) or {}))
 
 
+def applied_over(live: Object, wanted: Object, manager: str) -> Object:
+    """A claim as it will be when `manager` applies it: what others have set in it stays, and what the manager had
+    applied before and no longer says goes."""
+    held, of_others = (
+        _held(live, lambda who, how: who == manager and how == "Apply"),
+        _held(live, lambda who, how: who != manager or how != "Apply"),
+    )
+    result = {**live, "spec": _over(live.get("spec"), wanted.get("spec"), held, of_others, "spec")}
+    metadata = dict(objects.metadata(live))
+    held, of_others = (objects.mapping(each.get("f:metadata")) for each in (held, of_others))
+    for key in ("labels", "annotations"):
+        had, said = metadata.pop(key, None), objects.metadata(wanted).get(key)
+        merged = _over(had, said, held, of_others, key)
+        if merged:
+            metadata[key] = merged
+    return {**result, "metadata": metadata}
+
+
+def _over(have: Any, want: Any, held: Object, of_others: Object, key: str) -> Any:
+    mine, theirs = (objects.mapping(each.get(f"f:{key}")) for each in (held, of_others))
+    if not isinstance(have, dict) or not (want is None or isinstance(want, dict)):
+        return cast(Any, have) if want is None else want
+    wanted = objects.mapping(want)
+    result: Object = {}
+    for name, value in cast(Object, have).items():
+        is_given_up = f"f:{name}" in mine and f"f:{name}" not in theirs
+        if name in wanted or not is_given_up:
+            result[name] = _over(value, wanted.get(name), mine, theirs, name)
+    return {**result, **{name: value for name, value in wanted.items() if name not in result}}
+
+
 def _applied(observed: Object) -> Object | None:
     """The tree of fields that the claims controller holds; None where nothing says who holds what."""
-    managed = objects.sequence(objects.metadata(observed).get("managedFields"))
-    if not managed:
+    if not objects.metadata(observed).get("managedFields"):
         return None
+    return _held(observed, lambda who, _: who == FIELD_MANAGER)
+
+
+def _held(obj: Object, is_meant: Callable[[str, str], bool]) -> Object:
     found: Object = {}
-    for entry in map(objects.mapping, managed):
-        if entry.get("manager") == FIELD_MANAGER and not entry.get("subresource"):
+    for entry in map(objects.mapping, objects.sequence(objects.metadata(obj).get("managedFields"))):
+        if is_meant(str(entry.get("manager")), str(entry.get("operation"))) and not entry.get("subresource"):
             found = _merged(found, objects.mapping(entry.get("fieldsV1")))
     return found
 

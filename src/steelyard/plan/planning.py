@@ -26,6 +26,7 @@ from steelyard.plan.inventory import Entry
 from steelyard.plan.settling import Found
 
 Verb: TypeAlias = Literal["create", "change", "replace", "delete", "hold", "refuse"]
+_NOTHING_REQUIRED: Final[Mapping[str, Sequence[Object]]] = {}
 _NOT_SAID: Final = ("kubectl.kubernetes.io/last-applied-configuration", "steelyard.dev/author")
 """Beginnings of annotations of claims that nobody writes who plans."""
 
@@ -120,14 +121,26 @@ def of(kind: ClaimKind, claim: Object, found: Found, there: There) -> Plan:
 
 
 def between(
-    kind: ClaimKind, claim: Object, before: Mapping[str, Object], composed: Composed, old: Object | None
+    kind: ClaimKind,
+    claim: Object,
+    before: Mapping[str, Object],
+    composed: Composed,
+    old: Object | None,
+    required: Mapping[str, Sequence[Object]] = _NOTHING_REQUIRED,
+    notes: Sequence[str] = (),
 ) -> Plan:
-    """Without an API: `before` are the objects as manifests have them or an older claim composes them."""
+    """Without looking: `before` are the objects as manifests have them or an older claim composes them, `old` is that
+    claim."""
     entries = {name: _entry(name, obj) for name, obj in before.items()}
+    found = Found(composed, Observed(as_observed(before, composed), required), {})
+    there = There(old, list(entries.values()), {entries[name]: before[name] for name in before}, notes)
+    return of(kind, claim, found, there)
+
+
+def as_observed(before: Mapping[str, Object], composed: Composed) -> dict[str, Object]:
+    """Those that are composed under the same name, as if they had been applied."""
     wanted = {entry.resource_name: entry for entry in inventory.entries(composed)}
-    same = {name: marks.signed(obj) for name, obj in before.items() if wanted.get(name) == entries[name]}
-    found = Found(composed, Observed(resources=same), {})
-    return of(kind, claim, found, There(old, list(entries.values()), {entries[name]: before[name] for name in before}))
+    return {name: marks.signed(obj) for name, obj in before.items() if wanted.get(name) == _entry(name, obj)}
 
 
 def of_deletion(kind: ClaimKind, claim: Object, before: Mapping[str, Object]) -> Plan:
