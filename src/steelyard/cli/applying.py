@@ -12,12 +12,14 @@ from typing import Annotated
 
 import typer
 
-from steelyard.cli import documents, mistakes, output, session, targets
+from steelyard.cli import comparing, documents, mistakes, output, proposing, session, targets
 from steelyard.cli.creating import DEFAULT_NAMESPACE
 from steelyard.cli.documents import Document
 from steelyard.cli.dryrun import DryRun, DryRunOption
 from steelyard.cli.exits import CommandError
 from steelyard.cli.output import Format
+from steelyard.cli.platform import PlatformOption, settings_of
+from steelyard.cli.proposing import Coming
 from steelyard.cli.reach import Given
 from steelyard.cli.session import FIELD_MANAGER, NamespaceOption, OutputOption, Session
 from steelyard.frozen import frozen
@@ -25,6 +27,8 @@ from steelyard.kube import errors, objects
 from steelyard.kube.client.discovery import Entry
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
+from steelyard.plan import planning
+from steelyard.plan.planning import Plan
 
 FilesOption = Annotated[
     list[str],
@@ -42,22 +46,32 @@ def apply(
     force: Annotated[
         bool, typer.Option("--force-conflicts", help="Take over fields that somebody else has set.")
     ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: DryRunOption = DryRun.NONE,
     format_: OutputOption = Format.TABLE,
+    platform_file: PlatformOption = None,
 ) -> None:
     """Make what is there as the manifests say: created, configured or unchanged.
 
-    Every document is read and checked before anything is changed, and all mistakes are told at once.
+    Every document is read and checked before anything is changed, and all mistakes are told at once. What it is going
+    to do is shown first, as `plan` does, and asked for. Where there is no terminal to ask on, it goes on by itself
+    unless machines would be replaced or data lost: then it does so with --yes only (exit code 2).
 
     Example: steelyard apply -f examples/environments/
     """
     read = session.guarded(lambda: documents.read(files))
 
+    async def look(here: Session) -> list[Plan]:
+        wanted = await _placed(here, read, namespace)
+        chosen = settings_of(session.locate(given.data_dir), platform_file)
+        now = comparing.known(here.server, chosen, platform_file)
+        return await proposing.plans(here, await _check(here, wanted, force=force), now)
+
     async def command(here: Session) -> None:
         wanted = await _placed(here, read, namespace)
         # Namespaces and kinds before what needs them; else in the order of the documents.
         wanted.sort(key=lambda each: each.document.obj["kind"] not in _FIRST)
-        if dry_run is not DryRun.CLIENT:
+        if dry_run is DryRun.SERVER:
             await _check(here, wanted, force=force)
         done: list[Object] = []
         for each in wanted:
@@ -72,6 +86,10 @@ def apply(
         if format_ not in (Format.TABLE, Format.WIDE):
             output.list_(done, format_) if len(done) > 1 else output.object_(done[0], format_)
 
+    if dry_run is DryRun.NONE:
+        # Asked between two connections: while an event loop runs, Ctrl-C would not reach whoever reads the answer.
+        plans = session.run(given, look)
+        session.guarded(lambda: proposing.check(plans, yes=yes))
     session.run(given, command)
 
 
@@ -137,14 +155,17 @@ def _defined(definition: Object) -> Entry:
     return Entry(Resource(group, "", str(names.get("plural")), str(names.get("kind")), namespaced=is_namespaced))
 
 
-async def _check(here: Session, wanted: Sequence[_Wanted], *, force: bool) -> None:
+async def _check(here: Session, wanted: Sequence[_Wanted], *, force: bool) -> list[Coming]:
+    """What each object is, and would be. Raises CommandError with everything that the API would refuse."""
     complaints: list[str] = []
+    coming: list[Coming] = []
     for each in wanted:
         try:
-            await _sent(here, each, force=force, dry_run=True)
+            after = await _sent(here, each, force=force, dry_run=True)
+            coming.append(Coming(await _as_it_is(here, each), after))
         except errors.NotFound:
             # Its namespace or its kind is not there; it may come with another document.
-            continue
+            coming.append(Coming(None, each.obj))
         except (errors.BadRequest, errors.Invalid, errors.InternalError) as refused:
             found = await mistakes.of(here.client, each.resource, each.obj, refused)
             complaints.append(mistakes.told(f"{each.document.origin}: {each.document}", _without_echo(found)))
@@ -152,6 +173,14 @@ async def _check(here: Session, wanted: Sequence[_Wanted], *, force: bool) -> No
             complaints.append(f"{each.document.origin}: {error.message}; to take the fields over: --force-conflicts")
     if complaints:
         raise CommandError("\n".join((*complaints, "Nothing was done.")), is_of_server=True)
+    return coming
+
+
+async def _as_it_is(here: Session, each: _Wanted) -> Object | None:
+    try:
+        return await here.client.get(each.resource, objects.name(each.obj), objects.namespace(each.obj))
+    except errors.NotFound:
+        return None
 
 
 def _without_echo(found: list[mistakes.Mistake]) -> list[mistakes.Mistake]:
@@ -161,10 +190,7 @@ def _without_echo(found: list[mistakes.Mistake]) -> list[mistakes.Mistake]:
 
 
 async def _apply(here: Session, each: _Wanted, *, force: bool, dry_run: bool) -> tuple[str, Object]:
-    try:
-        before = await here.client.get(each.resource, objects.name(each.obj), objects.namespace(each.obj))
-    except errors.NotFound:
-        before = None
+    before = await _as_it_is(here, each)
     try:
         after = await _sent(here, each, force=force, dry_run=dry_run)
     except errors.ApiError as error:
@@ -174,7 +200,7 @@ async def _apply(here: Session, each: _Wanted, *, force: bool, dry_run: bool) ->
         ) from None
     if before is None:
         return "created", after
-    is_same = _said(before) == _said(after)
+    is_same = planning.said(before) == planning.said(after)
     return "unchanged" if is_same else "configured", after
 
 
@@ -188,13 +214,3 @@ async def _sent(here: Session, each: _Wanted, *, force: bool, dry_run: bool) -> 
         if not conflict.causes or not all(f'"{FIELD_MANAGER}"' in cause.message for cause in conflict.causes):
             raise
         return await here.client.apply(each.resource, each.obj, field_manager=FIELD_MANAGER, dry_run=dry_run)
-
-
-def _said(obj: Object) -> Object:
-    """An object without what every write changes."""
-    metadata = {
-        key: value
-        for key, value in objects.metadata(obj).items()
-        if key not in ("resourceVersion", "managedFields", "generation")
-    }
-    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": metadata}

@@ -84,10 +84,8 @@ def _write(directory: Path, claim: Claim, rendered: Rendered) -> tuple[int, int]
     if not folder.resolve().is_relative_to(root):
         raise CommandError(f"{folder} leads out of {directory}: a link is in the way", code=Exit.USAGE)
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = {
-        f"{number:02}-{_safe(str(obj['kind']).lower())}-{_safe(objects.name(obj))}.yaml": head + output.as_yaml(obj)
-        for number, obj in enumerate(rendered.parts.values(), start=1)
-    }
+    # Called after their part, which is the same whatever a template's hash is: a change is a change of a file.
+    wanted = {f"{_safe(name)}.yaml": head + output.as_yaml(obj) for name, obj in rendered.parts.items()}
     for name, text in wanted.items():
         _replace(folder / name, text, head)
     stale = [file for file in sorted(folder.glob("*.yaml")) if file.name not in wanted and _is_ours(file, head)]

@@ -9,7 +9,7 @@ there was read from an API, from manifests or composed from an older claim makes
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
@@ -27,6 +27,7 @@ from steelyard.plan.settling import Found
 
 Verb: TypeAlias = Literal["create", "change", "replace", "delete", "hold", "refuse"]
 _NOTHING_REQUIRED: Final[Mapping[str, Sequence[Object]]] = {}
+_BOOKKEEPING: Final = ("resourceVersion", "managedFields", "generation")
 _NOT_SAID: Final = ("kubectl.kubernetes.io/last-applied-configuration", "steelyard.dev/author")
 """Beginnings of annotations of claims that nobody writes who plans."""
 
@@ -114,7 +115,7 @@ def of(kind: ClaimKind, claim: Object, found: Found, there: There) -> Plan:
     effects = disruption.all_of(told, general)
     return Plan(
         claim,
-        [*_of_claim(there.claim, claim), *(_with_disruption(step, effects) for step in steps)],
+        [*_of_itself(there.claim, claim, _in_claim), *(_with_disruption(step, effects) for step in steps)],
         effects,
         notes=there.notes,
     )
@@ -246,15 +247,26 @@ def _with_disruption(step: Step, effects: Sequence[Effect]) -> Step:
     return dataclasses.replace(step, disruption=found) if found and step.verb != "hold" else step
 
 
-def _of_claim(old: Object | None, new: Object) -> Iterator[Step]:
-    fields = fielddiff.of(_said(old) if old is not None else {}, _said(new))
+def of_object(old: Object | None, new: Object) -> Plan:
+    """Of one that is no claim."""
+    return Plan(new, list(_of_itself(old, new, said)))
+
+
+def said(obj: Object) -> Object:
+    """An object without what every write changes, and without its status."""
+    metadata = {key: value for key, value in objects.metadata(obj).items() if key not in _BOOKKEEPING}
+    return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": metadata}
+
+
+def _of_itself(old: Object | None, new: Object, of: Callable[[Object], Object]) -> Iterator[Step]:
+    fields = fielddiff.of(of(old) if old is not None else {}, of(new))
     if old is None:
         yield Step("create", _entry("", new), fields)
     elif fields:
         yield Step("change", _entry("", new), fields)
 
 
-def _said(claim: Object) -> Object:
+def _in_claim(claim: Object) -> Object:
     """What people say in a claim."""
     annotations = {key: value for key, value in objects.annotations(claim).items() if not key.startswith(_NOT_SAID)}
     labels = objects.labels(claim)
