@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
+import select
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +21,7 @@ from typer.testing import CliRunner
 
 from steelyard.cli import main
 from steelyard.cli.exits import Exit
+from tests.harness import ROOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +103,49 @@ class Terminal:
 
     def json(self, *arguments: str) -> Any:
         return json.loads(self.ok(*arguments, "-o", "json"))
+
+
+class Person:
+    """Somebody at a terminal who runs one command."""
+
+    def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
+        self._terminal, other_end = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "steelyard", *arguments],
+            cwd=ROOT,
+            env={**os.environ, **(environment or {})},
+            stdin=other_end,
+            stdout=other_end,
+            stderr=other_end,
+            start_new_session=True,
+        )
+        os.close(other_end)
+        self.seen = ""
+
+    def read_until(self, text: str) -> None:
+        deadline = time.monotonic() + 30
+        while text not in self.seen:
+            assert time.monotonic() < deadline, self.seen
+            self._read(0.1)
+
+    def type(self, text: str) -> None:
+        os.write(self._terminal, text.encode())
+
+    def press_ctrl_c(self) -> None:
+        os.killpg(self.process.pid, signal.SIGINT)
+
+    def code(self) -> int:
+        deadline = time.monotonic() + 30
+        while self.process.poll() is None:
+            if time.monotonic() > deadline:
+                self.process.kill()
+                raise AssertionError(f"it goes on: {self.seen}")
+            self._read(0.05)
+        self._read(0)
+        os.close(self._terminal)
+        return self.process.wait()
+
+    def _read(self, timeout: float) -> None:
+        with contextlib.suppress(OSError):
+            if select.select([self._terminal], [], [], timeout)[0]:
+                self.seen += os.read(self._terminal, 4096).decode()

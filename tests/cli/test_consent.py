@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import pty
-import select
 import signal
 import subprocess
 import sys
@@ -16,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from steelyard.cli.exits import Exit
+from tests.cli.terminal import Person
 from tests.harness import ROOT, PlatformProcess
 
 
@@ -24,51 +22,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess
     with PlatformProcess(tmp_path_factory.mktemp("platform")) as process:
         process.start()
         yield process
-
-
-class Person:
-    """Somebody at a terminal who runs one command."""
-
-    def __init__(self, *arguments: str) -> None:
-        self._terminal, other_end = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "steelyard", *arguments],
-            cwd=ROOT,
-            stdin=other_end,
-            stdout=other_end,
-            stderr=other_end,
-            start_new_session=True,
-        )
-        os.close(other_end)
-        self.seen = ""
-
-    def read_until(self, text: str) -> None:
-        deadline = time.monotonic() + 30
-        while text not in self.seen:
-            assert time.monotonic() < deadline, self.seen
-            self._read(0.1)
-
-    def type(self, text: str) -> None:
-        os.write(self._terminal, text.encode())
-
-    def press_ctrl_c(self) -> None:
-        os.killpg(self.process.pid, signal.SIGINT)
-
-    def code(self) -> int:
-        deadline = time.monotonic() + 30
-        while self.process.poll() is None:
-            if time.monotonic() > deadline:
-                self.process.kill()
-                raise AssertionError(f"it goes on: {self.seen}")
-            self._read(0.05)
-        self._read(0)
-        os.close(self._terminal)
-        return self.process.wait()
-
-    def _read(self, timeout: float) -> None:
-        with contextlib.suppress(OSError):
-            if select.select([self._terminal], [], [], timeout)[0]:
-                self.seen += os.read(self._terminal, 4096).decode()
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

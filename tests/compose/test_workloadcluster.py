@@ -152,6 +152,32 @@ def test_a_claim_stays_with_its_composition_revision() -> None:
     assert "v99" in refusal.message
 
 
+@pytest.mark.parametrize(
+    ("pinned", "asked", "used"),
+    [
+        ("", "", "v2"),
+        ("", "v1", "v1"),
+        ("v1", "", "v1"),
+        ("v1", "v2", "v2"),
+        ("v2", "v2", "v2"),
+        ("v2", "", "v2"),
+        ("v2", "v1", "CompositionRevisionCannotGoBack"),
+        ("v1", "v99", "UnknownCompositionRevision"),
+        ("", "newest", "UnknownCompositionRevision"),
+        ("v99", "v2", "UnknownCompositionRevision"),
+    ],
+)
+def test_only_the_annotation_moves_a_claim_and_only_forwards(pinned: str, asked: str, used: str) -> None:
+    wanted = claim()
+    if pinned:
+        wanted["status"] = {"compositionRevision": pinned}
+    if asked:
+        wanted["metadata"]["annotations"] = {"steelyard.dev/composition-revision": asked}
+    composed = compose(wanted)
+    found = composed.refusal.reason if composed.refusal is not None else composed.status["compositionRevision"]
+    assert found == used
+
+
 def test_a_claim_that_cannot_be_read_names_the_field() -> None:
     refusal = compose(claim(workerReplicas="many")).refusal
 

@@ -77,7 +77,7 @@ def test_another_version_replaces_machines() -> None:
 def test_fewer_workers_remove_machines_and_replace_none() -> None:
     found = foreseen(with_dev("{workerReplicas: 0}"))
     assert found is not None
-    assert list(map(str, found.effects)) == ["pool md-0: removes 2 machines"]
+    assert list(map(str, found.effects)) == ["pool md-0: removes 2 machines (shop-md-0-1)"]
     assert found.parts == ["MachineDeployment shop-md-0"]
 
 

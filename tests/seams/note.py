@@ -14,6 +14,7 @@ from steelyard.compose import connection
 from steelyard.compose.claimkind import ClaimKind, Guide, Reported
 from steelyard.compose.composed import Composed, Condition, Desired, Observed
 from steelyard.compose.connection import CONNECTION
+from steelyard.compose.effects import Disruption, Effect, Parts, Required
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS, Resource
@@ -91,6 +92,12 @@ def _page(claim: Object, name: str, data: dict[str, str], *, stage: int) -> Desi
     return Desired(CONFIG_MAPS, obj, owned="owned", deletion_stage=stage)
 
 
+def effects(before: Parts, after: Parts, _required: Required) -> list[Effect]:
+    """A page that goes takes along what was written on it."""
+    lost = [name for name in before if name.startswith("page-") and name not in after]
+    return [Effect(Disruption.DATA_LOSS, name, "what is written on it is lost", name) for name in lost]
+
+
 NOTE = ClaimKind(
     noun="note",
     nouns="notes",
@@ -98,6 +105,7 @@ NOTE = ClaimKind(
     parameters=NoteParameters,
     compose=compose,
     makes=(CONFIG_MAPS, SECRETS),
+    effects=effects,
     guide=Guide(
         example={"parameters": {"environment": "dev", "text": "milk"}},
         conditions=(Reported("Ready", "True", "Available", "It is written."),),

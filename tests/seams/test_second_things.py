@@ -13,12 +13,13 @@ import pytest
 from steelyard import app, settings
 from steelyard.compose import identity
 from steelyard.compose.composed import NOTHING, Observed
+from steelyard.compose.effects import Disruption
 from steelyard.installation.datadir import DataDir
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import EVENTS, SECRETS, Resource
-from steelyard.plan import changes, inventory
+from steelyard.plan import changes, inventory, marks, offline, planning
 from steelyard.settings import Platform
 from tests.seams import note, paper
 from tests.seams.note import CONFIG_MAPS, NOTE
@@ -229,7 +230,7 @@ def test_the_list_of_changes_is_decided_without_doing_anything() -> None:
     before = identity.of_claim(claim, note.compose(claim, NOTHING, Platform()))
     cover = before.desired["cover"].object
     applied = {**cover, "metadata": {**cover["metadata"], "annotations": {**cover["metadata"]["annotations"]}}}
-    applied["metadata"]["annotations"][changes.DIGEST] = changes.digest(cover)
+    applied["metadata"]["annotations"][marks.DIGEST] = marks.digest(cover)
     shorter = {**claim, "spec": {"parameters": {"environment": "dev", "text": "milk", "pages": 1}}}
     composed = identity.of_claim(shorter, note.compose(shorter, NOTHING, Platform()))
 
@@ -251,3 +252,17 @@ def test_the_second_kind_has_a_reference_page_and_the_first_keeps_its_own() -> N
     assert "the cover goes before the pages" in page
     first = reference.pages()["docs/reference/workloadcluster.md"]()
     assert pages["docs/reference/workloadcluster.md"]() == first
+
+
+def test_a_second_kind_tells_in_a_plan_what_only_it_knows() -> None:
+    platform = settings.Platform()
+    three, one = (offline.render(NOTE, a_note(pages=pages), platform) for pages in (3, 1))
+
+    plan = planning.between(NOTE, a_note(pages=1), three.parts, one.composed, a_note(pages=3))
+
+    assert plan.disruption is Disruption.DATA_LOSS
+    assert [str(each) for each in plan.effects] == [
+        "page-2: data loss: what is written on it is lost",
+        "page-3: data loss: what is written on it is lost",
+    ]
+    assert [step.verb for step in plan.steps] == ["change", "delete", "delete"]

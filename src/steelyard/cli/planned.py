@@ -192,18 +192,18 @@ def _of_claim(plan: Plan, paint: Painter, *, full: bool) -> Iterator[str]:
 
 def _of_step(step: Step, home: str, paint: Painter, *, full: bool) -> Iterator[str]:
     place = f"{step.entry.namespace}/" if step.entry.namespace not in ("", home) else ""
-    name = f"{place}{step.entry.name}"
+    names = [f"{place}{step.entry.name}"]
     if step.replaced is not None and step.replaced.name != step.entry.name:
-        name = f"{step.replaced.name} -> {step.entry.name}"
+        names = [step.replaced.name, f"-> {step.entry.name}"]
     symbol = paint(f"{_SYMBOLS[step.verb]:<3}", _VERB_COLOURS[step.verb])
-    head = f"  {symbol} {step.entry.kind} {name}"
-    if step.disruption is not Disruption.NONE:
-        head += f"   {paint(step.disruption.word, _COLOURS[step.disruption])}"
-    if step.replaced is not None and len(f"  -/+ {step.entry.kind} {name}") > _WIDTH:
-        yield f"  {symbol} {step.entry.kind} {step.replaced.name}"
-        yield f"        -> {step.entry.name}"
+    word = f"   {paint(step.disruption.word, _COLOURS[step.disruption])}" if step.disruption else ""
+    # Without the colours, which take no room.
+    length = len(f"  -/+ {step.entry.kind} {' '.join(names)}") + (3 + len(step.disruption.word) if word else 0)
+    if length <= _WIDTH:
+        yield f"  {symbol} {step.entry.kind} {' '.join(names)}{word}"
     else:
-        yield head
+        yield f"  {symbol} {step.entry.kind}{word}"
+        yield from (f"      {name}" for name in names)
     if step.note:
         yield from _wrapped(f"        {step.note}", "        ")
     if step.verb != "create" or full:

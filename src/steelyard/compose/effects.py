@@ -58,7 +58,7 @@ class Effect:
             surge = f", surge {self.surge}" if self.surge else ""
             return f"{self.subject}: replaces {counted(self.count)}{self._named()}{surge}: {self.reason}"
         if self.disruption in (Disruption.NONE, Disruption.ROLLING):
-            return f"{self.subject}: {self.reason}"
+            return f"{self.subject}: {self.reason}{self._named()}"
         return f"{self.subject}: {self.disruption.word}: {self.reason}"
 
     def _named(self) -> str:

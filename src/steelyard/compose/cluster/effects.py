@@ -56,7 +56,8 @@ def _of_maker(
             yield Effect(Disruption.ROLLING, subject, reason, part, replaced, _surge(new), named)
     fewer = _replicas(old) - wanted
     if fewer > 0:
-        yield Effect(Disruption.NONE, subject, f"removes {counted(fewer)}", part, fewer)
+        named = () if wanted else tuple(there)
+        yield Effect(Disruption.NONE, subject, f"removes {counted(fewer)}", part, fewer, machines=named)
 
 
 def _pool_name(deployment: Object) -> str:
