@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any
 
 import orjson
-import yaml
 
+from steelyard.cli import yamltext
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
 _NARROWEST = 24
 _GAP = "   "
 _RED, _PLAIN = "\x1b[31m", "\x1b[0m"
-
-
-class _Dumper(yaml.SafeDumper):
-    """Quotes the texts that kubectl would read as a truth value or a number and Python would not: y, n, 1e3."""
-
-
-def _quote_where(pattern: str, tag: str, first: str) -> None:
-    cast(Any, _Dumper).add_implicit_resolver(f"tag:yaml.org,2002:{tag}", re.compile(pattern), list(first))
-
-
-_quote_where(r"^[yYnN]$", "bool", "yYnN")
-_quote_where(r"^[-+]?(\.\d+|\d+(\.\d*)?)[eE][-+]?\d+$", "float", "-+.0123456789")
 
 
 class Format(StrEnum):
@@ -69,7 +56,7 @@ def as_json(value: Any) -> str:
 
 
 def as_yaml(value: Any) -> str:
-    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1000)
+    return yamltext.of(value)
 
 
 def object_name(obj: Object) -> str:
