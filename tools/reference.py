@@ -37,7 +37,14 @@ _CONDITIONS = (
     Reported("Synced", "False", "ReconcileError", "The API refused something; the message says what to do."),
     Reported("Synced", "False", "ReconcilePaused", "An annotation pauses the claim."),
     Reported("Synced", "False", "ConnectionSecretForbidden", "The Secret may not be written where it was asked for."),
-    Reported("Synced", "False", "UnknownCompositionRevision", "The claim was made by another version."),
+    Reported(
+        "Synced",
+        "False",
+        "Drifted",
+        "Something was changed by hand, and putting it back would replace machines; the message says how to agree.",
+    ),
+    Reported("Synced", "False", "UnknownCompositionRevision", "This version does not have that composition revision."),
+    Reported("Synced", "False", "CompositionRevisionCannotGoBack", "The claim asks for an older revision than it has."),
     Reported("Synced", "False", "InvalidClaim", "The claim cannot be read."),
     Reported("Ready", "False", "Deleting", "The claim is being deleted; the message says what is left."),
 )

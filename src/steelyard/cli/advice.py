@@ -58,6 +58,9 @@ def steps(picture: Picture) -> Iterator[str]:
             yield from (f"go on: {hints.kubectl(f'annotate {_named(claim)} {each}-')}" for each in _pauses(claim))
         case state.REFUSED:
             yield f"mend the claim as the message says: {hints.kubectl(f'edit {_named(claim)}')}"
+        case state.DRIFTED:
+            yield f"see what differs: {hints.steelyard(f'plan {where}')}"
+            yield "put it back by hand, or agree to its being put back as the message says"
         case state.FAILING:
             yield "mend what the message names; it is tried again by itself, with growing pauses"
             yield f"change the claim: {hints.kubectl(f'edit {_named(claim)}')}"
