@@ -10,9 +10,10 @@ import pytest
 
 from steelyard.api import resources
 from steelyard.api.clusterapi import resources as capi
-from steelyard.cli import live
+from steelyard.cli import live, planned
 from steelyard.cli.claimfiles import Claim
 from steelyard.cli.comparing import Known
+from steelyard.cli.exits import PlanExit
 from steelyard.compose import offering
 from steelyard.compose.effects import Disruption
 from steelyard.kube import errors, objects
@@ -152,6 +153,8 @@ async def test_an_object_of_somebody_else_is_not_planned_over(stage: Stage) -> N
     await stage.claim()
     [plan] = await plans(stage, Asking(stage.client), {})
     assert [(step.verb, step.entry.name) for step in plan.steps] == [("refuse", "dev-md-0")]
+    assert planned.exit_code([plan]) is PlanExit.FAILED
+    assert planned.summary([plan]) == "Plan: nothing to change; 1 cannot be made: somebody else's object has the name"
 
 
 async def test_what_was_changed_by_hand_and_is_held_is_shown_and_is_no_change(stage: Stage) -> None:

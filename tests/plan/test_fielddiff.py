@@ -92,6 +92,8 @@ ANY: Object = {"apiVersion": "example.org/v1", "kind": "Any"}
             id="files of machines",
         ),
         pytest.param(ANY, {"spec": {"url": "postgresql://shop:hunter2@db/shop"}}, id="an address with a password"),
+        pytest.param(ANY, {"spec": {"args": ["--password=hunter2"]}}, id="an argument"),
+        pytest.param(PLANE, {"spec": {"preKubeadmCommands": ["login hunter2"]}}, id="commands of machines"),
         pytest.param(ANY, {"spec": {"pem": "-----BEGIN EC PRIVATE KEY-----\nhunter2"}}, id="a private key"),
     ],
 )

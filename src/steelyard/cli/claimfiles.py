@@ -31,7 +31,7 @@ class Claim:
 
 def read(sources: Sequence[str], platform: Platform, namespace: str) -> list[Claim]:
     """Raises CommandError. Manifests that are no claims are left out, and named."""
-    found = sorted_out(documents.read(sources), namespace, lambda left: output.note(left))
+    found = sorted_out(documents.read(sources), namespace, output.note)
     check(found, platform)
     if not found:
         raise CommandError(f"there is no claim in {', '.join(sources)}")
@@ -48,8 +48,8 @@ def sorted_out(read: Sequence[Document], namespace: str, tell: Callable[[str], N
             tell(f"{document.origin}: {document} is no claim, and is left out")
             continue
         place = objects.namespace(document.obj) or namespace
-        claim = Claim(kind, {**document.obj, "metadata": {**objects.metadata(document.obj), "namespace": place}})
-        claim = Claim(kind, claim.obj, document.origin)
+        obj = {**document.obj, "metadata": {**objects.metadata(document.obj), "namespace": place}}
+        claim = Claim(kind, obj, document.origin)
         if claim.identity in found:
             complaints.append(f"{document.origin}: {claim} is in {found[claim.identity].origin} as well")
         found[claim.identity] = claim

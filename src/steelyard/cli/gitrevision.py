@@ -16,6 +16,7 @@ from steelyard.frozen import frozen
 _REVISION: Final = re.compile(r"[A-Za-z0-9_@{}^~./:+-]{1,200}")
 _SECONDS: Final = 30
 _TAIL: Final = 2000
+_OF_HOOKS: Final = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX")
 
 
 @frozen
@@ -82,8 +83,9 @@ def _git(where: Path, *arguments: str, why: str = "") -> bytes:
     if program is None:
         raise CommandError("git is not installed, or not in PATH; plan asks it for what was there at a revision")
     command = [program, "-C", str(where), *arguments]
-    # What a repository's own configuration would have git run is not run, and nothing asks for a password.
-    environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    # Nothing asks for a password, and a hook that runs this does not lead it to another repository.
+    inherited = {key: value for key, value in os.environ.items() if key not in _OF_HOOKS}
+    environment = {**inherited, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
         done = subprocess.run(  # noqa: S603 - git with our own arguments; the revision was checked
             command, capture_output=True, stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False, env=environment

@@ -63,7 +63,7 @@ class Painter:
 
 def exit_code(plans: Iterable[Plan]) -> PlanExit:
     found = list(plans)
-    if any(plan.refusal for plan in found):
+    if any(plan.refusal or plan.is_blocked for plan in found):
         return PlanExit.FAILED
     if any(plan.disruption is not Disruption.NONE for plan in found):
         return PlanExit.DISRUPTIVE
@@ -109,22 +109,24 @@ def text(plans: Sequence[Plan], *, stream: TextIO | None = None, full: bool = Fa
 def summary(plans: Sequence[Plan], paint: Painter | None = None) -> str:
     paint = paint or Painter(sys.stdout)
     refused = sum(bool(plan.refusal) for plan in plans)
+    blocked = _count(plans, "refuse")
+    problems = [f"{refused} cannot be composed"] if refused else []
+    problems += [f"{blocked} cannot be made: somebody else's object has the name"] if blocked else []
     if not any(plan.has_changes for plan in plans):
-        return NO_CHANGES if not refused else f"Plan: nothing to change; {refused} cannot be composed"
+        return "; ".join(("Plan: nothing to change", *problems)) if problems else NO_CHANGES
     counts = ", ".join(f"{_count(plans, verb)} to {verb}" for verb in ("create", "change", "replace", "delete"))
     told = [f"Plan: {counts}"]
     machines = sum(plan.machines for plan in plans)
-    if machines:
-        told.append(paint(f"rolling: {counted(machines)}", _COLOURS[Disruption.ROLLING]))
-    for disruption in (Disruption.RECREATE, Disruption.DATA_LOSS):
-        subjects = [each.subject for plan in plans for each in plan.effects if each.disruption is disruption]
+    for disruption in (Disruption.ROLLING, Disruption.RECREATE, Disruption.DATA_LOSS):
+        found = [each for plan in plans for each in plan.effects if each.disruption is disruption]
+        # Machines are counted, everything else is named.
+        subjects = [counted(machines)] if disruption is Disruption.ROLLING and machines else []
+        subjects += [each.subject for each in found if not each.count]
         if subjects:
             more = f" and {len(subjects) - _REASONS_SHOWN} more" if len(subjects) > _REASONS_SHOWN else ""
             named = f"{disruption.word}: {', '.join(subjects[:_REASONS_SHOWN])}{more}"
             told.append(paint(named, _COLOURS[disruption]))
-    if refused:
-        told.append(f"{refused} cannot be composed")
-    return "; ".join(told)
+    return "; ".join((*told, *problems))
 
 
 def radius(plans: Sequence[Plan], *, stream: TextIO | None = None) -> str:
@@ -186,8 +188,7 @@ def _of_claim(plan: Plan, paint: Painter, *, full: bool) -> Iterator[str]:
         yield ""
     for effect in plan.effects:
         word = f"{paint(effect.disruption.word, _COLOURS[effect.disruption])}: " if effect.disruption else ""
-        said = str(effect).replace(f"{effect.disruption.word}: ", "", 1)
-        yield from _wrapped(f"  {word}{said}", "    ")
+        yield from _wrapped(f"  {word}{effect.told}", "    ")
 
 
 def _of_step(step: Step, home: str, paint: Painter, *, full: bool) -> Iterator[str]:

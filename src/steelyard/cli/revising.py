@@ -7,7 +7,7 @@ moves a claim.
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -20,9 +20,11 @@ from steelyard.cli.reach import Given
 from steelyard.cli.session import NamespaceOption, Session
 from steelyard.cli.targets import Found
 from steelyard.compose.refusing import REVISION
-from steelyard.kube import objects
+from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.plan.planning import Plan
+
+_TRIES: Final = 5
 
 
 def revise(
@@ -68,12 +70,24 @@ def revise(
         session.guarded(lambda: asking.agree(question, otherwise="nothing was changed"))
 
     async def move(here: Session) -> None:
-        # With the version that was looked at: what was shown is what is done.
-        patch: Object = {
-            "metadata": {"annotations": {REVISION: to}, "resourceVersion": objects.resource_version(found.obj)}
-        }
-        await here.client.patch(found.resource, objects.name(found.obj), patch, objects.namespace(found.obj))
+        await _write(here, found, to)
         output.result(f"{output.object_name(found.obj)} moved to {to}")
         output.note(f"Where the claim is kept in Git, add the annotation there: {REVISION}: {to}")
 
     session.run(given, move)
+
+
+async def _write(here: Session, found: Found, to: str) -> None:
+    """Only onto the claim that was looked at: what was shown is what is done. A new status is no other claim."""
+    name, namespace, seen = objects.name(found.obj), objects.namespace(found.obj), found.obj
+    for _ in range(_TRIES):
+        patch: Object = {"metadata": {"annotations": {REVISION: to}, "resourceVersion": objects.resource_version(seen)}}
+        try:
+            await here.client.patch(found.resource, name, patch, namespace)
+        except errors.Conflict:
+            seen = await here.client.get(found.resource, name, namespace)
+            if (objects.uid(seen), objects.generation(seen)) != (objects.uid(found.obj), objects.generation(found.obj)):
+                break
+        else:
+            return
+    raise CommandError(f"{found} was changed meanwhile; nothing was done. Look again, and say it again")

@@ -53,13 +53,17 @@ class Effect:
     """Their names, where they are known."""
 
     def __str__(self) -> str:
-        """`control plane: replaces 1 machine (shop-control-plane-x7k2p), surge 1: memoryGi 32 -> 64`"""
+        """`database dev_shop: data loss: it is dropped, with everything in it`"""
+        is_grave = self.disruption in (Disruption.RECREATE, Disruption.DATA_LOSS)
+        return f"{self.subject}: {self.disruption.word}: {self.reason}" if is_grave else self.told
+
+    @property
+    def told(self) -> str:
+        """Without the class: `pool md-0: replaces 2 machines (shop-md-0-1, shop-md-0-2), surge 1: memoryGi 32 -> 64`"""
         if self.disruption is Disruption.ROLLING and self.count:
             surge = f", surge {self.surge}" if self.surge else ""
             return f"{self.subject}: replaces {counted(self.count)}{self._named()}{surge}: {self.reason}"
-        if self.disruption in (Disruption.NONE, Disruption.ROLLING):
-            return f"{self.subject}: {self.reason}{self._named()}"
-        return f"{self.subject}: {self.disruption.word}: {self.reason}"
+        return f"{self.subject}: {self.reason}{self._named()}"
 
     def _named(self) -> str:
         if not self.machines:

@@ -12,11 +12,12 @@ from typing import Any, Final, cast
 
 from steelyard.kube.objects import Object
 
+_BOOTSTRAP: Final = ("content", "passwd", "preKubeadmCommands", "postKubeadmCommands", "bootCommands")
 _HELD: Final = {
     ("", "Secret"): ("data", "stringData"),
-    ("bootstrap.cluster.x-k8s.io", "KubeadmConfigTemplate"): ("content", "passwd"),
-    ("bootstrap.cluster.x-k8s.io", "KubeadmConfig"): ("content", "passwd"),
-    ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane"): ("content", "passwd"),
+    ("bootstrap.cluster.x-k8s.io", "KubeadmConfigTemplate"): _BOOTSTRAP,
+    ("bootstrap.cluster.x-k8s.io", "KubeadmConfig"): _BOOTSTRAP,
+    ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane"): _BOOTSTRAP,
 }
 """By group and kind: fields that hold secrets whatever they are called."""
 _SOUNDS_SECRET: Final = re.compile(
@@ -29,7 +30,11 @@ _ONLY_NAMES_ONE: Final = re.compile(
     re.IGNORECASE,
 )
 """`writeConnectionSecretToRef`, `dataSecretName`: where a secret is, and not what it is."""
-_LOOKS_SECRET: Final = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY|://[^/@\s:]*:[^/@\s{]+@|^eyJ[\w-]+\.eyJ[\w-]+\.")
+_LOOKS_SECRET: Final = re.compile(
+    r"-----BEGIN [A-Z ]*PRIVATE KEY|://[^/@\s:]*:[^/@\s{]+@|(^|\s)eyJ[\w-]+\.eyJ[\w-]+\.|"
+    r"(password|passwd|token|secret)[=:]\s*\S",
+    re.IGNORECASE,
+)
 
 
 def is_secret(obj: Object, path: Sequence[str], *values: Any) -> bool:

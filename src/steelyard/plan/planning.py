@@ -75,7 +75,12 @@ class Plan:
 
     @property
     def has_changes(self) -> bool:
-        return any(step.verb != "hold" for step in self.steps)
+        return any(step.verb not in ("hold", "refuse") for step in self.steps)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether an object of somebody else stands where one is to be made."""
+        return any(step.verb == "refuse" for step in self.steps)
 
     @property
     def machines(self) -> int:
