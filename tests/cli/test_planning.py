@@ -335,3 +335,29 @@ def test_who_agrees_at_the_terminal_gets_it_and_ctrl_c_changes_nothing(
     willing.type("y\n")
     assert willing.code() == Exit.OK, willing.seen
     assert "workerReplicas: 1" in terminal.quick("get", "asked", "-o", "yaml").out
+
+
+def test_a_platform_whose_file_is_gone_is_planned_with_what_it_was_started_with(
+    shared: PlatformProcess, terminal: Terminal
+) -> None:
+    text = shared.platform_file.read_text()
+    shared.platform_file.unlink()
+    try:
+        assert terminal.quick("plan", "-f", "-", given=claim("nofile")).code == PlanExit.CHANGES
+        assert terminal.quick("apply", "-f", "-", given=claim("nofile", workerReplicas=0)).code == Exit.OK
+    finally:
+        shared.platform_file.write_text(text)
+
+
+def test_from_elsewhere_what_the_settings_decide_is_not_made_up(
+    shared: PlatformProcess, terminal: Terminal, tmp_path: Path
+) -> None:
+    ready(terminal, claim("far", workerReplicas=0), "far")
+    away = terminal.elsewhere(tmp_path, KUBECONFIG=str(shared.data_dir.kubeconfig))
+    done = away.run("plan", "far")
+    assert done.code == PlanExit.FAILED
+    assert "--platform FILE" in done.err
+    planned = away.run("plan", "-f", "-", given=claim("far", workerReplicas=1))
+    assert planned.code == PlanExit.CHANGES
+    assert "note: the platform's settings are not known here" in planned.out
+    assert "spec.replicas   0 -> 1" in planned.out

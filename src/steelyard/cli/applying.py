@@ -18,7 +18,7 @@ from steelyard.cli.documents import Document
 from steelyard.cli.dryrun import DryRun, DryRunOption
 from steelyard.cli.exits import CommandError
 from steelyard.cli.output import Format
-from steelyard.cli.platform import PlatformOption, settings_of
+from steelyard.cli.platform import PlatformOption
 from steelyard.cli.proposing import Coming
 from steelyard.cli.reach import Given
 from steelyard.cli.session import FIELD_MANAGER, NamespaceOption, OutputOption, Session
@@ -63,8 +63,7 @@ def apply(
 
     async def look(here: Session) -> list[Plan]:
         wanted = await _placed(here, read, namespace)
-        chosen = settings_of(session.locate(given.data_dir), platform_file)
-        now = comparing.known(here.server, chosen, platform_file)
+        now = comparing.known(here.server, given, platform_file)
         return await proposing.plans(here, await _check(here, wanted, force=force), now)
 
     async def command(here: Session) -> None:

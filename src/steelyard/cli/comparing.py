@@ -10,18 +10,20 @@ from pathlib import Path
 from typing import TypeAlias
 
 from steelyard import settings
-from steelyard.cli import claimfiles, documents, gitrevision, offered, output
+from steelyard.cli import claimfiles, documents, gitrevision, offered, output, session
 from steelyard.cli.claimfiles import Claim
 from steelyard.cli.documents import STANDARD_INPUT, Document
 from steelyard.cli.exits import CommandError, Exit
-from steelyard.cli.reach import Server
+from steelyard.cli.platform import settings_of
+from steelyard.cli.reach import Given, Server
+from steelyard.compose.refusing import REVISION
 from steelyard.frozen import frozen
 from steelyard.installation.datadir import DataDir
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.plan import offline, planning
 from steelyard.plan.planning import Plan
-from steelyard.settings import Chosen, Platform, SettingsError
+from steelyard.settings import Platform, SettingsError
 
 Named: TypeAlias = tuple[str, str, str]
 """Kind, namespace and name of a claim."""
@@ -46,12 +48,13 @@ class Before:
     """None where only its manifests are there."""
 
 
-def known(server: Server, chosen: Chosen, platform_file: Path | None) -> Known:
+def known(server: Server, given: Given, platform_file: Path | None) -> Known:
     """The file that is named goes first, then what the platform here was started with, then the file at hand."""
     if platform_file is None and server.data_dir is not None:
         running = settings.recall(server.data_dir.remembered, infrastructures=offered.current().infrastructure_names)
         if running is not None and running.platform is not None:
             return Known(running.platform, running.path)
+    chosen = settings_of(session.locate(given.data_dir), platform_file)
     return Known(chosen.platform, chosen.path, is_certain=chosen.path is not None)
 
 
@@ -147,7 +150,5 @@ def with_revision(claims: Sequence[Claim], revision: str) -> list[Claim]:
 
 def asking(claim: Object, revision: str) -> Object:
     """The claim with the wish for a composition revision."""
-    from steelyard.compose.refusing import REVISION
-
     annotations = {**objects.annotations(claim), REVISION: revision}
     return {**claim, "metadata": {**objects.metadata(claim), "annotations": annotations}}

@@ -49,6 +49,7 @@ _LONGEST_PATH: Final = 40
 _LONGEST_VALUE: Final = 400
 _LINES_SHOWN: Final = 6
 _REASONS_SHOWN: Final = 3
+_NOTES_SHOWN: Final = 5
 
 
 class Painter:
@@ -145,9 +146,10 @@ def radius(plans: Sequence[Plan], *, stream: TextIO | None = None) -> str:
             width = max(len(_named(plan)) for plan in group)
             ordered = sorted(group, key=lambda plan: (-plan.machines, _named(plan)))
             lines += [f"  {_named(plan):<{width}}   {_because(plan)}" for plan in ordered]
-    notes = dict.fromkeys(f"{_named(plan)}: {note}" for plan in plans for note in plan.notes)
+    notes = [f"{_named(plan)}: {note}" for plan in plans for note in plan.notes]
     if notes:
-        lines += ["", *notes]
+        lines += ["", *notes[:_NOTES_SHOWN]]
+        lines += [f"and {len(notes) - _NOTES_SHOWN} more notes"] if len(notes) > _NOTES_SHOWN else []
     same = len(plans) - len(changed) - len(refused)
     if same and (changed or refused):
         lines += ["", f"{same} of {len(plans)} claims stay as they are"]

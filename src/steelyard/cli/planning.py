@@ -104,10 +104,15 @@ def plan(
             return session.guarded(lambda: _offline(sources, against, revision, namespace, given, platform_file))
 
         async def ask(here: Session) -> list[Plan]:
-            chosen = settings_of(session.locate(given.data_dir), platform_file)
-            now = comparing.known(here.server, chosen, platform_file)
+            now = comparing.known(here.server, given, platform_file)
             if files:
                 return await of_files(here, now, files, namespace, revision)
+            if not now.is_certain and not revision:
+                raise CommandError(
+                    "nobody can say what these claims become without the platform's settings; name its platform file "
+                    "with --platform FILE",
+                    is_of_server=True,
+                )
             if words:
                 found = await targets.find(here, targets.parse(words), here.namespace(namespace))
                 return await of_live(here, now, [_claim(found)], revision)

@@ -15,7 +15,7 @@ from steelyard.cli import asking, comparing, offered, output, planned, planning,
 from steelyard.cli.arguments import TargetArgument
 from steelyard.cli.claimfiles import Claim
 from steelyard.cli.exits import CommandError, Exit
-from steelyard.cli.platform import PlatformOption, settings_of
+from steelyard.cli.platform import PlatformOption
 from steelyard.cli.reach import Given
 from steelyard.cli.session import NamespaceOption, Session
 from steelyard.cli.targets import Found
@@ -54,7 +54,7 @@ def revise(
         if objects.at(found.obj, "status", "compositionRevision") == to:
             output.note(f"{found} is at {to} already")
             return None
-        now = comparing.known(here.server, settings_of(session.locate(given.data_dir), platform_file), platform_file)
+        now = comparing.known(here.server, given, platform_file)
         [plan] = await planning.of_live(here, now, [Claim(kind, found.obj)], to)
         if plan.refusal:
             raise CommandError(f"{found} cannot be moved to {to}: {plan.refusal}")

@@ -107,7 +107,6 @@ def of(kind: ClaimKind, claim: Object, found: Found, there: There) -> Plan:
     composed = found.composed
     if composed.refusal is not None:
         return Plan(claim, refusal=composed.refusal.message, notes=there.notes)
-    # In a plan the machines count as replaced: what waits for that goes in the end.
     decided = changes.decide(
         composed, found.observed, there.recorded, found.foreign, effects=kind.effects, agreed=drift.agreed(claim)
     )
@@ -166,6 +165,7 @@ def _entry(resource_name: str, obj: Object) -> Entry:
 
 
 def _is_going(change: Change, composed: Composed, there: There) -> bool:
+    """Also what is still needed until the machines are replaced: in the end it goes."""
     is_kept = change.action == "retain" and change.entry.resource_name in composed.retained
     return change.action in ("delete", "retain") and not is_kept and change.entry in there.old
 
