@@ -32,7 +32,7 @@ from tests.harness import ROOT, PlatformProcess
 from tools import cli_reference
 
 CLAIMS = "workloadclusters.compute.steelyard.dev"
-OF_FILES = ("up", "down", "logs", "restore", "renew-authority", "explain", "crds")
+OF_FILES = ("up", "down", "logs", "restore", "renew-authority", "explain", "crds", "render")
 """Commands that need no API."""
 
 
