@@ -68,7 +68,8 @@ OLD = kubeconfig(NOW - datetime.timedelta(days=400))
         pytest.param(
             found(with_parameters(claim(*READY), infrastructure="kvm")),
             [
-                "FAIL  claim team/shop: infrastructure kvm is not offered by this version, which offers: simulated",
+                "FAIL  claim team/shop: infrastructure kvm is not offered by this version, which offers: simulated, "
+                "kubevirt",
             ],
             id="an infrastructure that is not offered",
         ),

@@ -331,7 +331,7 @@ def test_get_prints_every_format(terminal: Terminal, ready_claim: str) -> None:
 
 
 def test_get_of_nothing_says_so_beside_the_result(terminal: Terminal) -> None:
-    assert terminal.run("get", "-n", "empty") == Done(0, "", "No workloadclusters in namespace empty.\n")
+    assert terminal.run("get", "-n", "empty") == Done(0, "", "No claims in namespace empty.\n")
     assert terminal.run("get", "machines", "-n", "empty", "-o", "name") == Done(0, "", "")
     assert yaml.safe_load(terminal.ok("get", "-n", "empty", "-o", "yaml"))["items"] == []
 
@@ -443,7 +443,7 @@ def test_the_same_name_in_two_namespaces_needs_the_namespace(terminal: Terminal)
 def test_deleting_what_is_not_there_is_an_error(terminal: Terminal) -> None:
     done = terminal.run("delete", "nobody", "--yes")
     assert (done.code, done.out) == (Exit.FAILED, "")
-    assert f'{CLAIMS} "nobody" not found' in done.err
+    assert 'claim "nobody" not found' in done.err
 
 
 # Help.

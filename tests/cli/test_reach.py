@@ -137,7 +137,7 @@ def test_the_contexts_namespace_is_where_a_command_looks(
     context = kubeconfig.Context("steelyard", "steelyard-admin", "elsewhere")
     kubeconfig.write(tmp_path / "c", kubeconfig.Kubeconfig(config.clusters, config.users, {name: context}, name))
     remote = terminal.elsewhere(tmp_path, KUBECONFIG=str(tmp_path / "c"))
-    assert remote.quick("get").err == "No workloadclusters in namespace elsewhere.\n"
+    assert remote.quick("get").err == "No claims in namespace elsewhere.\n"
     assert f"reading     {ready_claim}" in remote.quick("get", "-A").out
     missed = remote.quick("describe", ready_claim)
     assert f'"{ready_claim}" not found in namespace elsewhere; did you mean reading/{ready_claim}?' in missed.err

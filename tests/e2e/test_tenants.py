@@ -78,7 +78,9 @@ def test_a_tenant_has_the_whole_life_of_a_claim_and_nobody_elses_kubeconfig(
     platform: PlatformProcess, tenant: Terminal, tmp_path: Path
 ) -> None:
     admin = Terminal(platform.data_dir.root, tmp_path, tmp_path)
-    assert tenant.quick("get").code == Exit.FAILED
+    refused = tenant.quick("get")
+    assert refused.code == Exit.FAILED
+    assert 'User "jane" cannot list resource' in refused.err
 
     assert admin.quick("apply", "-f", str(ROOT / "examples" / "rbac")).code == Exit.OK
     flags = ("--environment", "dev", "--worker-replicas", "0", "--wait")
@@ -86,7 +88,9 @@ def test_a_tenant_has_the_whole_life_of_a_claim_and_nobody_elses_kubeconfig(
     assert admin.quick("create", "cluster", "theirs", "-n", "team-a", *flags).code == Exit.OK
 
     made = tenant.quick("apply", "-f", "-", given=CLAIM)
-    assert made == type(made)(Exit.OK, "workloadcluster.compute.steelyard.dev/shop created\n", "")
+    assert (made.code, made.out) == (Exit.OK, "workloadcluster.compute.steelyard.dev/shop created\n")
+    assert "+   MachineDeployment shop-md-0" in made.err
+    assert "you may not read" not in made.err
     assert "is Ready after" in tenant.quick("wait", "shop", "--for=condition=Ready").err
     assert tenant.quick("get", "-o", "name").out.count("\n") == 2
     told = tenant.quick("describe", "shop").out

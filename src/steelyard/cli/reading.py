@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-from typing import Annotated
+from collections.abc import Awaitable, Callable
+from typing import Annotated, TypeVar
 from urllib.parse import quote
 
 import typer
@@ -20,8 +21,11 @@ from steelyard.cli.tables import Table
 from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.discovery import Entry
+from steelyard.kube.client.interface import ObjectList
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import EVENTS
+
+_T = TypeVar("_T")
 
 
 def get(
@@ -113,9 +117,7 @@ class _Listing:
         if self._format not in (Format.TABLE, Format.WIDE):
             await self._print_objects(wanted)
             return
-        answers = [
-            (entry, answer) for entry in wanted if (answer := await self._answer(entry, len(wanted))) is not None
-        ]
+        answers = await self._of_each(wanted, self._answer)
         filled = [(entry, answer) for entry, answer in answers if answer.get("rows")]
         for number, (entry, answer) in enumerate(filled):
             if number:
@@ -130,17 +132,30 @@ class _Listing:
         if not filled:
             self._say_nothing(wanted)
 
-    async def _answer(self, entry: Entry, kinds: int) -> Object | None:
-        """None for a kind among several that the caller may not list."""
-        try:
-            path = entry.resource.path(self._namespace, self._name)
-            if self._selector and not self._name:
-                path += f"?labelSelector={quote(self._selector)}"
-            return objects.mapping(await self._client.request("GET", path, accept=tables.ACCEPT))
-        except errors.Forbidden:
-            if kinds > 1:
-                return None
-            raise
+    async def _of_each(self, wanted: list[Entry], ask: Callable[[Entry], Awaitable[_T]]) -> list[tuple[Entry, _T]]:
+        """Of the kinds that the caller may list; who may list none of them is told so."""
+        answers: list[tuple[Entry, _T]] = []
+        refused: list[tuple[Entry, errors.Forbidden]] = []
+        for entry in wanted:
+            try:
+                answers.append((entry, await ask(entry)))
+            except errors.Forbidden as error:
+                refused.append((entry, error))
+        if refused and not answers:
+            raise refused[0][1]
+        if refused:
+            kinds = ", ".join(entry.resource.plural for entry, _ in refused)
+            output.note(f"Not shown, since you may not list them: {kinds}.")
+        return answers
+
+    async def _answer(self, entry: Entry) -> Object:
+        path = entry.resource.path(self._namespace, self._name)
+        if self._selector and not self._name:
+            path += f"?labelSelector={quote(self._selector)}"
+        return objects.mapping(await self._client.request("GET", path, accept=tables.ACCEPT))
+
+    async def _listed(self, entry: Entry) -> ObjectList:
+        return await self._client.list(entry.resource, self._namespace, label_selector=self._selector)
 
     async def _print_objects(self, wanted: list[Entry]) -> None:
         if self._name:
@@ -148,13 +163,7 @@ class _Listing:
             output.object_(obj, self._format)
             return
         items: list[Object] = []
-        for entry in wanted:
-            try:
-                listed = await self._client.list(entry.resource, self._namespace, label_selector=self._selector)
-            except errors.Forbidden:
-                if len(wanted) == 1:
-                    raise
-                continue
+        for entry, listed in await self._of_each(wanted, self._listed):
             self._shown[entry] = _Shown(None, listed.resource_version)
             items += listed.items
         output.list_(items, self._format)
