@@ -29,7 +29,7 @@ from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.compose import offering as offerings
 from steelyard.compose import shipped
 from steelyard.compose.offering import Offering
-from steelyard.controllers import lifecycle
+from steelyard.controllers import lifecycle, virtualclusters
 from steelyard.controllers.claims import controller as claims
 from steelyard.frozen import frozen
 from steelyard.installation import consent, credentials, datadir, encryption, presence
@@ -262,6 +262,7 @@ async def _prepare(manager: Manager, ground: Ground, options: Options) -> dict[s
     found = [
         *claims.controllers(manager, options.platform, options.offering),
         *lifecycle.controllers(manager),
+        *virtualclusters.controllers(manager),
     ]
     checks: dict[str, Check] = {}
     for provider in options.providers:

@@ -91,6 +91,7 @@ def test_warnings_warn_and_the_rest_denies() -> None:
         for policy, binding in shipped.guards(Platform(), offering.STANDARD)
     }
     assert actions.pop("ended-kubernetes-versions") == ["Warn"]
+    assert actions.pop("ended-k8s-versions") == ["Warn"]
     assert list(actions.values()) == [["Deny"]] * len(actions)
     refusing = settings.parse("versions: {refuseEnded: true}")
     assert not any(is_warning(policy) for policy, _ in shipped.guards(refusing, offering.STANDARD))

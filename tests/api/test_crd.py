@@ -162,6 +162,7 @@ def test_kinds_are_in_the_platforms_domain() -> None:
 
     assert names == [
         "workloadclusters.compute.pnats.cloud",
+        "virtualclusters.compute.pnats.cloud",
         "postgresqlinstances.database.pnats.cloud",
         "redisinstances.cache.pnats.cloud",
         "simulatedclusters.infrastructure.cluster.x-k8s.io",

@@ -23,7 +23,8 @@ from steelyard.kube.resources import Resource
 State: TypeAlias = Literal["offered", "ended", "refused"]
 UNKNOWN: Final = ""
 
-_FIELD: Final = "spec.parameters.kubernetesVersion"
+FIELDS: Final = {"kubernetesVersion": "kubernetes-versions", "k8sVersion": "k8s-versions"}
+"""Parameters of claims that name a version, each with what the policies for it are called."""
 _INFRASTRUCTURE: Final = "spec.parameters.infrastructure"
 _NOT_LISTED: Final = " is not offered on "
 _REFUSED: Final = " is refused by this platform on "
@@ -75,38 +76,55 @@ def minor_of(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def refusing(domain: str, claims: Sequence[Resource], listings: Mapping[str, Listing], default: str) -> Object:
+def refusing(
+    domain: str, claims: Sequence[Resource], listings: Mapping[str, Listing], default: str, field: str
+) -> Object:
     """A policy against versions that are not listed, or refused. `default` is the infrastructure of claims that name
-    none; one without a listing is not restricted.
+    none; one without a listing is not restricted. `field` is the parameter that names the version.
     """
     refused = "variables.state == '' || variables.state == 'refused'"
     if any(each.refuses_ended for each in listings.values()):
         refused += " || variables.state == 'ended'"
     return _policy(
-        "kubernetes-versions",
+        FIELDS[field],
         domain,
         claims,
-        _variables(listings, default),
+        field,
+        _variables(listings, default, field),
         f"!variables.isNew || !variables.isListed || !({refused})",
-        f"'{_FIELD}: ' + variables.version + (variables.state == '' ? '{_NOT_LISTED}' : variables.state == 'refused' "
-        f"? '{_REFUSED}' : '{_ENDED}') + variables.infrastructure + '{_NEAREST}' + variables.nearest",
+        f"'{_at(field)}: ' + variables.version + (variables.state == '' ? '{_NOT_LISTED}' : "
+        f"variables.state == 'refused' ? '{_REFUSED}' : '{_ENDED}') + variables.infrastructure + "
+        f"'{_NEAREST}' + variables.nearest",
     )
 
 
-def warning(domain: str, claims: Sequence[Resource], listings: Mapping[str, Listing], default: str) -> Object:
+def warning(
+    domain: str, claims: Sequence[Resource], listings: Mapping[str, Listing], default: str, field: str
+) -> Object:
     """A policy that only warns, of versions that have ended."""
     return _policy(
-        "ended-kubernetes-versions",
+        f"ended-{FIELDS[field]}",
         domain,
         claims,
-        _variables(listings, default),
+        field,
+        _variables(listings, default, field),
         "!variables.isNew || !variables.isListed || variables.state != 'ended'",
-        f"'{_FIELD}: Kubernetes ' + variables.version + '{_WARNED}; choose a newer version'",
+        f"'{_at(field)}: Kubernetes ' + variables.version + '{_WARNED}; choose a newer version'",
     )
+
+
+def _at(field: str) -> str:
+    return f"spec.parameters.{field}"
 
 
 def _policy(
-    name: str, domain: str, claims: Sequence[Resource], variables: Mapping[str, str], expression: str, message: str
+    name: str,
+    domain: str,
+    claims: Sequence[Resource],
+    field: str,
+    variables: Mapping[str, str],
+    expression: str,
+    message: str,
 ) -> Object:
     return {
         "apiVersion": POLICIES.api_version,
@@ -116,9 +134,9 @@ def _policy(
             "failurePolicy": "Fail",
             "matchConstraints": constraints(claims),
             "matchConditions": [
-                {"name": "has-version", "expression": f"has(object.{_FIELD})"},
+                {"name": "has-version", "expression": f"has(object.{_at(field)})"},
                 # What is no version at all, the definition refuses.
-                {"name": "is-version", "expression": f"object.{_FIELD}.matches('{versions.PATTERN}')"},
+                {"name": "is-version", "expression": f"object.{_at(field)}.matches('{versions.PATTERN}')"},
             ],
             "variables": [{"name": each, "expression": text} for each, text in variables.items()],
             "validations": [{"expression": expression, "reason": "Invalid", "messageExpression": message}],
@@ -126,7 +144,8 @@ def _policy(
     }
 
 
-def _variables(listings: Mapping[str, Listing], default: str) -> dict[str, str]:
+def _variables(listings: Mapping[str, Listing], default: str, field: str) -> dict[str, str]:
+    asked = _at(field)
     states = {
         name: "{" + ", ".join(f"'{version}': '{state}'" for version, state in each.states.items()) + "}"
         for name, each in listings.items()
@@ -141,8 +160,8 @@ def _variables(listings: Mapping[str, Listing], default: str) -> dict[str, str]:
     here = "[variables.infrastructure]"
     return {
         "infrastructure": f"has(object.{_INFRASTRUCTURE}) ? object.{_INFRASTRUCTURE} : '{default}'",
-        "version": f"object.{_FIELD}.startsWith('v') ? object.{_FIELD} : 'v' + object.{_FIELD}",
-        "isNew": f"oldObject == null || !has(oldObject.{_FIELD}) || oldObject.{_FIELD} != object.{_FIELD}",
+        "version": f"object.{asked}.startsWith('v') ? object.{asked} : 'v' + object.{asked}",
+        "isNew": f"oldObject == null || !has(oldObject.{asked}) || oldObject.{asked} != object.{asked}",
         "parts": "variables.version.split('.')",
         "minor": "variables.parts[0] + '.' + variables.parts[1]",
         "states": _map(states),

@@ -9,6 +9,7 @@ from steelyard.api.crossplane import EXTERNAL_SECRETS
 _BY_KIND: Final = {
     "KubevirtCluster.infrastructure.cluster.x-k8s.io": "KubeVirt and its Cluster API provider "
     "(clusterctl init --infrastructure kubevirt) in a management cluster",
+    "VirtualMachine.kubevirt.io": "KubeVirt and its Containerized Data Importer (CDI) in a management cluster",
     "Application.argoproj.io": "Argo CD",
     "ClusterResourceSet.addons.cluster.x-k8s.io": "Cluster API v1.11 or later, whose ClusterResourceSets bring objects "
     "into clusters",

@@ -16,5 +16,9 @@ def compute_group(domain: str) -> str:
     return f"compute.{domain}"
 
 
+def virtual_clusters(domain: str) -> Resource:
+    return Resource(compute_group(domain), "v1alpha1", "virtualclusters", "VirtualCluster")
+
+
 def workload_clusters(domain: str) -> Resource:
     return Resource(compute_group(domain), "v1alpha1", "workloadclusters", "WorkloadCluster")

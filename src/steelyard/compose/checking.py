@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from steelyard.api import crd
+from steelyard.api import catalogue, crd
 from steelyard.api.versions import is_offered
 from steelyard.compose.claimkind import ClaimKind
 from steelyard.kube import objects
@@ -75,8 +75,10 @@ def _asked_of_platform(kind: ClaimKind, claim: Object, platform: Platform) -> It
             meant = nearest(name, usable)
             hint = f"; did you mean {meant}?" if meant else ""
             yield (f"spec.parameters.environment: there is no environment {name}{hint} There are: {', '.join(usable)}")
-    version = parameters.get("kubernetesVersion")
-    if "kubernetes_version" in kind.parameters.model_fields and isinstance(version, str) and is_offered(version):
+    for field in kind.parameter_names & catalogue.FIELDS.keys():
+        version = parameters.get(field)
+        if not isinstance(version, str) or not is_offered(version):
+            continue
         infrastructure = str(parameters.get("infrastructure") or platform.infrastructure)
         if problem := platform.versions.problem(infrastructure, version):
-            yield f"spec.parameters.kubernetesVersion: {problem}"
+            yield f"spec.parameters.{field}: {problem}"

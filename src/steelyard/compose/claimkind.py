@@ -95,5 +95,10 @@ class ClaimKind:
     effects: Effects = no_effects
     """What becomes of the world when one set of objects takes the place of another: machines replaced, data lost."""
 
+    @property
+    def parameter_names(self) -> frozenset[str]:
+        """As claims write them."""
+        return frozenset(field.alias or name for name, field in self.parameters.model_fields.items())
+
     def resource(self, domain: str) -> Resource:
         return self.definition(domain).resource

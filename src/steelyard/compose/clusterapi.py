@@ -131,7 +131,7 @@ def _cluster(shape: Shape, infrastructure: Infrastructure) -> Object:
 
 def _namespace(shape: Shape) -> Desired:
     obj = of_cluster(shape, NAMESPACES, shape.namespace)
-    obj["metadata"]["labels"] |= {names.ENVIRONMENT: shape.environment, "cluster-type": "workload"}
+    obj["metadata"]["labels"] |= {names.ENVIRONMENT: shape.environment, "cluster-type": shape.cluster_type}
     return Desired(NAMESPACES, obj)
 
 

@@ -17,6 +17,7 @@ from steelyard.compose.infrastructures.kubevirt import KUBEVIRT
 from steelyard.compose.infrastructures.simulated import SIMULATED
 from steelyard.compose.postgresqlinstance.kind import POSTGRESQL_INSTANCE
 from steelyard.compose.redisinstance.kind import REDIS_INSTANCE
+from steelyard.compose.virtualcluster import kind as virtualcluster
 from steelyard.compose.workloadcluster import kind as workloadcluster
 from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
@@ -54,7 +55,12 @@ class Offering:
 
 def offering(infrastructures: tuple[Infrastructure, ...], *more: ClaimKind) -> Offering:
     """The kinds of this version on these infrastructures, and further kinds."""
-    own = (workloadcluster.claim_kind(infrastructures), POSTGRESQL_INSTANCE, REDIS_INSTANCE)
+    own = (
+        workloadcluster.claim_kind(infrastructures),
+        virtualcluster.claim_kind(infrastructures),
+        POSTGRESQL_INSTANCE,
+        REDIS_INSTANCE,
+    )
     return Offering((*own, *more), infrastructures)
 
 

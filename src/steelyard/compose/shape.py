@@ -72,5 +72,7 @@ class Shape:
     """What machines of this version boot from, by the catalogue; empty where the infrastructure needs none."""
     live_migration: bool = True
     """Whether machines can move between hosts while they run, where the infrastructure is able to do that."""
+    cluster_type: str = "workload"
+    """By which others select clusters, beside the environment."""
     endpoint: str = ""
     """`host:port` at which the API is to be reached, where the claim or the platform says so."""

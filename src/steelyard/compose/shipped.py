@@ -22,9 +22,6 @@ def guards(platform: Platform, offering: Offering) -> tuple[tuple[Object, Object
     domain, allowed = platform.domain, platform.connection_secrets
     claims = [kind.resource(domain) for kind in offering.kinds]
     staged = [kind.resource(domain) for kind in offering.kinds if "environment" in kind.parameters.model_fields]
-    versioned = [
-        kind.resource(domain) for kind in offering.kinds if "kubernetes_version" in kind.parameters.model_fields
-    ]
     made = [
         policies.connection_secrets(domain, claims, allowed.granted(), allowed.robot_users()),
         policies.protection(domain, claims),
@@ -37,10 +34,12 @@ def guards(platform: Platform, offering: Offering) -> tuple[tuple[Object, Object
     }
     made += [policy for kind in offering.kinds for policy in kind.guards(platform)]
     warnings: list[Object] = []
-    if versioned and listings:
-        made.append(catalogue.refusing(domain, versioned, listings, platform.infrastructure))
-        if not platform.versions.refuse_ended:
-            warnings.append(catalogue.warning(domain, versioned, listings, platform.infrastructure))
+    for field in catalogue.FIELDS if listings else ():
+        versioned = [kind.resource(domain) for kind in offering.kinds if field in kind.parameter_names]
+        if versioned:
+            made.append(catalogue.refusing(domain, versioned, listings, platform.infrastructure, field))
+            if not platform.versions.refuse_ended:
+                warnings.append(catalogue.warning(domain, versioned, listings, platform.infrastructure, field))
     return (
         *((each, policies.binding(each)) for each in made),
         *((each, policies.binding(each, "Warn")) for each in warnings),

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from steelyard.settings.base import SettingsModel
+from steelyard.settings.k3s import K3s
 from steelyard.settings.networks import Network
 
 IMAGE: Final = "quay.io/capk/ubuntu-2404-container-disk:{version}"
@@ -110,3 +111,4 @@ class Kubevirt(SettingsModel):
     network_policies: NetworkPolicies = Field(
         default=NetworkPolicies(), description="Who reaches the machines of a cluster."
     )
+    k3s: K3s = Field(default=K3s(), alias="k3s", description="Servers of VirtualClusters.")

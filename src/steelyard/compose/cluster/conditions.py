@@ -22,15 +22,14 @@ def of(
     claim: Object, used: Object, counts: Collection[str], here: Progress, *, waiting_for: str, held_back: str
 ) -> tuple[Condition, Condition]:
     """`used` is what is used for each parameter; `counts` are those that only say how many machines there are."""
-    numbers = f"control plane {here.control_plane}, workers {here.workers}"
     if not waiting_for:
         up_to_date = Condition("UpToDate", "True", "AsAskedFor")
         if held_back:
             up_to_date = Condition("UpToDate", "False", "VersionHeldBack", held_back)
-        return Condition("Ready", "True", state.AVAILABLE, numbers), up_to_date
+        return Condition("Ready", "True", state.AVAILABLE, here.numbers), up_to_date
     before = troubles.condition(claim, "Ready")
     change = _change(claim, used, counts, here)
-    message = f"{numbers}: {waiting_for}"
+    message = f"{here.numbers}: {waiting_for}"
     if before.get("reason") not in _HAS_BEEN_READY:
         ready = Condition("Ready", "False", state.CREATING, message)
     elif here.trouble:

@@ -7,6 +7,7 @@ anything into it, and those who get a copy trust it; so it is looked at before a
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Final
 
 from steelyard.api.claims import SecretReference
@@ -18,19 +19,16 @@ from steelyard.kube.objects import Object
 
 KUBECONFIG: Final = "kubeconfig"
 """The name under which the Secret is required."""
+_MAKERS: Final = (clusterapi.CLUSTER, clusterapi.CONTROL_PLANE)
 
 
-def own(observed: Observed) -> Object | None:
-    """The Secret if it is that of the cluster which was made for the claim: its control plane, or the Cluster itself,
-    controls it. One that only has the name may be the key to anybody's cluster.
+def own(observed: Observed, makers: Sequence[str] = _MAKERS) -> Object | None:
+    """The Secret if it is that of the cluster which was made for the claim: one of the parts that stand for it (the
+    Cluster itself, its control plane) controls it. One that only has the name may be the key to anybody's cluster.
     """
     kubeconfig = observed.one(KUBECONFIG)
     owner = objects.controller_of(kubeconfig) if kubeconfig is not None else None
-    parts = [
-        observed.resources[name]
-        for name in (clusterapi.CLUSTER, clusterapi.CONTROL_PLANE)
-        if name in observed.resources
-    ]
+    parts = [observed.resources[name] for name in makers if name in observed.resources]
     is_own = owner is not None and any(objects.uid(part) and objects.uid(part) == owner.get("uid") for part in parts)
     return kubeconfig if is_own else None
 
@@ -67,9 +65,11 @@ def secret(claim: Object, asked: SecretReference | None, shape: Shape, kubeconfi
     return connection.secret(claim, asked, {"kubeconfig": str(value), "value": str(value)})
 
 
-def waiting_for(claim: Object, asked: SecretReference | None, shape: Shape, observed: Observed) -> str:
+def waiting_for(
+    claim: Object, asked: SecretReference | None, shape: Shape, observed: Observed, makers: Sequence[str] = _MAKERS
+) -> str:
     """What is still missing of the Secrets with the kubeconfig."""
-    kubeconfig = own(observed)
+    kubeconfig = own(observed, makers)
     if objects.at(kubeconfig, "data", "value") is None:
         name = names.kubeconfig_secret(shape.name)
         if observed.one(KUBECONFIG) is not None and kubeconfig is None:

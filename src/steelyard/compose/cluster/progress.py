@@ -53,6 +53,12 @@ class Progress:
     """What had been there and was lost, the machine or the condition with its time; empty if nothing was."""
     waiting_for: str
     """Empty when the cluster is as asked for."""
+    has_pools: bool = True
+    """Whether it can have workers at all."""
+
+    @property
+    def numbers(self) -> str:
+        return f"control plane {self.control_plane}" + (f", workers {self.workers}" if self.has_pools else "")
 
 
 def of(
@@ -73,6 +79,7 @@ def of(
         endpoint=_endpoint(cluster),
         trouble=_lost(machines) or _unavailable(cluster),
         waiting_for="",
+        has_pools=bool(workers),
     )
     return dataclasses.replace(progress, waiting_for=_waiting_for(progress, cluster, machines))
 

@@ -80,7 +80,7 @@ def _machine(shape: Shape, sizes: Sizes, settings: Kubevirt) -> Object:
             "spec": {
                 "runStrategy": "Always",
                 "dataVolumeTemplates": [
-                    {"metadata": {"name": disk}, "spec": _disk(shape, sizes, settings.storage_class)}
+                    {"metadata": {"name": disk}, "spec": disk_spec(shape, sizes, settings.storage_class)}
                 ],
                 "template": _guest(shape, sizes, disk),
             },
@@ -88,7 +88,8 @@ def _machine(shape: Shape, sizes: Sizes, settings: Kubevirt) -> Object:
     }
 
 
-def _disk(shape: Shape, sizes: Sizes, storage_class: str) -> Object:
+def disk_spec(shape: Shape, sizes: Sizes, storage_class: str) -> Object:
+    """Of the DataVolume that a machine boots from: a copy of the image, as large as asked for."""
     return {
         "pvc": {
             # A machine that moves has its disk open on both hosts for a moment.

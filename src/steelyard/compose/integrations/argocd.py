@@ -96,7 +96,7 @@ def application(
 
 def labels(shape: Shape) -> dict[str, str]:
     """By which an ApplicationSet selects clusters."""
-    return {"environment": shape.environment, "cluster-type": "workload"}
+    return {"environment": shape.environment, "cluster-type": shape.cluster_type}
 
 
 def waiting_for(observed: Object | None) -> str:

@@ -1,0 +1,109 @@
+"""Composes a cluster of k3s servers in virtual machines that KubeVirt runs.
+
+Nobody has to fetch a kubeconfig out of a machine: the platform makes the cluster's authorities, hands them to the
+servers, and signs the administrator's kubeconfig itself (`controllers/virtualclusters`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Final
+
+from steelyard.compose import names
+from steelyard.compose.cluster import conditions, integrating
+from steelyard.compose.cluster import kubeconfig as kubeconfigs
+from steelyard.compose.cluster.composing import Asked
+from steelyard.compose.cluster.progress import Progress
+from steelyard.compose.clusterapi import NAMESPACE
+from steelyard.compose.composed import Composed, Desired, Observed, Requirement
+from steelyard.compose.connection import CONNECTION
+from steelyard.compose.refusing import Refused
+from steelyard.compose.virtualcluster import progress, servers
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import NAMESPACES, SECRETS
+from steelyard.settings import Platform
+
+NAMESAKE: Final = "namesake"
+"""The name under which a namespace is required that may be another cluster's."""
+_MAKERS: Final = (NAMESPACE,)
+"""What the kubeconfig's Secret is controlled by."""
+
+
+def compose(claim: Object, asked: Asked, ingress_class: str, observed: Observed, platform: Platform) -> Composed:
+    shape = asked.shape
+    _refuse_anothers(claim, observed)
+    desired = servers.parts(shape, platform.kubevirt, ingress_class, observed)
+    here = progress.of(desired, observed)
+    kubeconfig = kubeconfigs.own(observed, _MAKERS)
+    refusal = kubeconfigs.not_to_pass_on(kubeconfig, here.endpoint)
+    secret = None if refusal else kubeconfigs.secret(claim, asked.connection, shape, kubeconfig)
+    integrated = integrating.of(
+        shape,
+        claim,
+        platform,
+        observed=observed,
+        machines=(),
+        endpoint=here.endpoint,
+        kubeconfig=None if refusal else kubeconfig,
+    )
+    desired |= integrated.parts
+    if secret is not None:
+        desired[CONNECTION] = secret
+    waiting_for = (
+        refusal
+        or here.waiting_for
+        or kubeconfigs.waiting_for(claim, asked.connection, shape, observed, _MAKERS)
+        or integrated.waiting_for
+    )
+    reported = conditions.of(
+        claim, asked.parameters, asked.counts, here, waiting_for=waiting_for, held_back=asked.held_back
+    )
+    return Composed(
+        desired=_with_readiness(desired, observed, here),
+        requirements={
+            kubeconfigs.KUBECONFIG: Requirement(SECRETS, shape.namespace, names.kubeconfig_secret(shape.name)),
+            NAMESAKE: Requirement(NAMESPACES, "", shape.namespace),
+        },
+        conditions=[*reported, *integrated.conditions],
+        status=_status(asked, here, kubeconfig, platform),
+        retained=integrated.retained | frozenset({CONNECTION} if secret is None and asked.connection else ()),
+    )
+
+
+def _refuse_anothers(claim: Object, observed: Observed) -> None:
+    """Before anything is put into a namespace that another cluster has."""
+    found = observed.one(NAMESAKE)
+    if found is not None and not objects.matches(names.claim_labels(claim), found):
+        raise Refused(
+            "NamespaceTaken",
+            f"the cluster's namespace would be {objects.name(found)}, which is another cluster's, of a claim with the "
+            "same name and another kind, or was made by hand; make a claim with another name",
+        )
+
+
+def _with_readiness(desired: dict[str, Desired], observed: Observed, here: Progress) -> dict[str, Desired]:
+    def is_ready(name: str) -> bool:
+        found = observed.resources.get(name)
+        if found is None:
+            return False
+        if name == servers.API:
+            return bool(here.endpoint)
+        return not name.startswith("server-") or objects.at(found, "status", "ready") is True
+
+    return {name: dataclasses.replace(part, ready=is_ready(name)) for name, part in desired.items()}
+
+
+def _status(asked: Asked, here: Progress, kubeconfig: Object | None, platform: Platform) -> Object:
+    shape = asked.shape
+    status: Object = {
+        "parameters": asked.parameters,
+        "compositionRevision": shape.revision,
+        "release": platform.kubevirt.k3s.release(shape.version),
+        "controlPlane": here.control_plane.to_json(),
+    }
+    if here.endpoint:
+        status["endpoint"] = here.endpoint
+    if kubeconfig is not None:
+        status["kubeconfigSecret"] = {"name": objects.name(kubeconfig), "namespace": objects.namespace(kubeconfig)}
+    return status
