@@ -32,6 +32,7 @@ from steelyard.kube.runtime.keys import Key
 
 _CLAIM_KIND: Final = resources.virtual_clusters("").kind
 _RETRY: Final = 60.0
+_LOOK_AGAIN_WHILE_RESTARTING: Final = 15.0
 _TOKEN_BYTES: Final = 32
 _VALUE: Final = "value"
 
@@ -71,8 +72,8 @@ class KeyReconciler:
             await self._annotate(cluster, k3s.PROBLEM, str(missing))
             return Result(_RETRY)
         await self._annotate(cluster, k3s.PROBLEM, None)
-        await self._restart(cluster)
-        return Result(renewal)
+        is_restarting = await self._restart(cluster)
+        return Result(_LOOK_AGAIN_WHILE_RESTARTING if is_restarting else renewal)
 
     async def _keep(self, cluster: Cluster) -> float | None:
         """Seconds after which the kubeconfig must be renewed. Raises `certificates.Missing`."""
@@ -144,24 +145,27 @@ class KeyReconciler:
         elif objects.mapping(served.get("data")) != files:
             await self._client.patch(SECRETS, name, {"data": files}, cluster.namespace)
 
-    async def _restart(self, cluster: Cluster) -> None:
+    async def _restart(self, cluster: Cluster) -> bool:
+        """One server at most. Returns whether any waits for it, or for another."""
         selector = f"{wellknown.CLUSTER_NAME_LABEL}={cluster.name}"
         try:
             page = await self._client.list(VIRTUAL_MACHINES, cluster.namespace, label_selector=selector)
         except errors.NotFound:
-            return
-        waiting = [objects.name(each) for each in page.items if k3s.needs_restart(each)]
-        found = {name: await self._find(VIRTUAL_MACHINE_INSTANCES, name, cluster.namespace) for name in waiting}
-        instances = {name: each for name, each in found.items() if each is not None}
+            return False
+        if not any(map(k3s.needs_restart, page.items)):
+            return False
+        running = (await self._client.list(VIRTUAL_MACHINE_INSTANCES, cluster.namespace)).items
+        instances = {objects.name(each): each for each in running}
         name = restarting.next_of(page.items, instances)
         if not name:
-            return
+            return True
         _log.info("restarting", server=f"{cluster.namespace}/{name}")
         # A machine that is to run always gets a new instance.
         with contextlib.suppress(errors.NotFound):
             await self._client.delete(
                 VIRTUAL_MACHINE_INSTANCES, name, cluster.namespace, uid=objects.uid(instances[name])
             )
+        return True
 
     async def _annotate(self, cluster: Cluster, annotation: str, value: str | None) -> None:
         if objects.annotations(cluster.home).get(annotation) != value:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from steelyard.api import k3s
+from steelyard.api import k3s, troubles
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
@@ -18,16 +18,22 @@ _CHANGES: Final = (("domain", "cpu", "cores"), ("domain", "memory", "guest"))
 
 
 def next_of(machines: Sequence[Object], instances: Mapping[str, Object]) -> str:
-    """Its name; empty where there is none to restart now. `instances` are what runs, by the same names."""
+    """Its name; empty where there is none to restart now. `instances` are what runs, by the same names: what is said
+    of a machine may be older than what became of its instance.
+    """
     for machine in objects.by_name(machines):
         name = objects.name(machine)
-        others = [each for each in machines if objects.name(each) != name]
+        others = [instances.get(objects.name(each)) for each in machines if objects.name(each) != name]
         instance = instances.get(name)
-        is_outdated = instance is not None and k3s.needs_restart(machine) and _differ(machine, instance)
-        is_under_way = instance is not None and objects.is_being_deleted(instance)
-        if is_outdated and not is_under_way and all(objects.at(each, "status", "ready") is True for each in others):
+        if instance is None or objects.is_being_deleted(instance):
+            continue
+        if k3s.needs_restart(machine) and _differ(machine, instance) and all(map(_serves, others)):
             return name
     return ""
+
+
+def _serves(instance: Object | None) -> bool:
+    return instance is not None and troubles.is_ready(instance)
 
 
 def _differ(machine: Object, instance: Object) -> bool:
