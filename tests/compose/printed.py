@@ -1,4 +1,4 @@
-"""The claims for databases and caches that the mission's documents print, field by field."""
+"""The claims for virtual clusters, databases and caches that the mission's documents print, field by field."""
 
 from __future__ import annotations
 
@@ -41,6 +41,24 @@ def cache(name: str, namespace: str, **parameters: Any) -> Object:
     }
 
 
+def virtual_cluster(environment: str, cores: int, memory: int, disk: int, **parameters: Any) -> Object:
+    sizes = {"cpuCores": cores, "memoryGi": memory, "diskGb": disk, "k8sVersion": "1.30.0"}
+    return {
+        "apiVersion": "compute.pnats.cloud/v1alpha1",
+        "kind": "VirtualCluster",
+        "metadata": {"name": f"{environment}-cluster", "namespace": "kubevirt-vms"},
+        "spec": {
+            "parameters": {"environment": environment, **sizes, **parameters},
+            "writeConnectionSecretToRef": {"name": f"{environment}-cluster-kubeconfig", "namespace": "argocd"},
+        },
+    }
+
+
+def _selecting(claim: Object) -> Object:
+    selector = _selector("pnats.cloud", "virtualclusters", "compute")
+    return {**claim, "spec": {**claim["spec"], "compositionSelector": selector}}
+
+
 def _multi_tenant() -> Object:
     claim = database(
         "dev-database",
@@ -76,6 +94,11 @@ def _with(claim: Object, *fields: str) -> Object:
     return {**claim, "spec": {key: claim["spec"][key] for key in fields}}
 
 
+VIRTUAL_CLUSTERS: dict[str, Object] = {
+    "001 dev": _selecting(virtual_cluster("dev", 8, 32, 100, ingressClass="nginx")),
+    "001 staging": virtual_cluster("staging", 12, 48, 200),
+    "001 production": virtual_cluster("production", 32, 128, 500, highAvailability=True),
+}
 CLAIMS: dict[str, Object] = {
     "001 multi-tenant": _multi_tenant(),
     "001 microservice": _with(

@@ -7,7 +7,7 @@ import base64
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 
@@ -49,7 +49,7 @@ class Stage:
 
     async def condition(self, type_: str) -> tuple[str, str, str]:
         found = objects.sequence(objects.at(await self.get(), "status", "conditions"))
-        one = next((objects.mapping(each) for each in found if each["type"] == type_), {})
+        one = next((objects.mapping(each) for each in found if each["type"] == type_), Object())
         return str(one.get("status")), str(one.get("reason")), str(one.get("message"))
 
     async def find(self, resource: Resource, name: str, namespace: str = HOME) -> Object | None:
@@ -68,9 +68,7 @@ class Stage:
             raise AssertionError(f"{what} did not come about; the claim says {state.of(await self.get())}") from None
 
     async def until_there(self, resource: Resource, name: str, namespace: str = HOME) -> Object:
-        found = await self.until(f"{resource.kind} {name}", lambda: self.find(resource, name, namespace))
-        assert isinstance(found, dict)
-        return found
+        return cast(Object, await self.until(f"{resource.kind} {name}", lambda: self.find(resource, name, namespace)))
 
     async def until_state(self, word: str, text: str = "") -> None:
         async def reached() -> bool:

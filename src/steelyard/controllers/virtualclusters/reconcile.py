@@ -34,6 +34,8 @@ _CLAIM_KIND: Final = resources.virtual_clusters("").kind
 _RETRY: Final = 60.0
 _LOOK_AGAIN_WHILE_RESTARTING: Final = 15.0
 _TOKEN_BYTES: Final = 32
+_TLS_ON_SERVER: Final = "/var/lib/rancher/k3s/server/tls"
+_TOKEN_ON_SERVER: Final = "/etc/rancher/k3s/token"  # noqa: S105 (a path)
 _VALUE: Final = "value"
 
 _log = logs.get(__name__)
@@ -48,6 +50,11 @@ class Cluster:
     @property
     def namespace(self) -> str:
         return objects.name(self.home)
+
+    @property
+    def authority(self) -> str:
+        """What servers may run with; empty while none can have started."""
+        return objects.annotations(self.home).get(k3s.AUTHORITY, "")
 
     def as_object(self) -> Object:
         """What is asked of a Cluster where names of Secrets are made: its name and namespace."""
@@ -82,7 +89,8 @@ class KeyReconciler:
             raise certificates.Missing(
                 f"Secret {objects.qualified_name(served)} is not this cluster's; delete it, and it is made anew"
             )
-        pairs, token = await self._authorities(cluster, served), await self._token(cluster, served)
+        # The token first: where the authority is recorded, both have been there.
+        token, pairs = await self._token(cluster, served), await self._authorities(cluster, served)
         service = await self._find(SERVICES, k3s.api_service(cluster.name), cluster.namespace)
         address, inside = k3s.address(service), str(objects.at(service, "spec", "clusterIP") or "")
         if not address or not inside:
@@ -97,7 +105,6 @@ class KeyReconciler:
 
     async def _authorities(self, cluster: Cluster, served: Object | None) -> dict[str, KeyPair]:
         """All of them, by purpose, made where servers cannot have any yet."""
-        recorded = objects.annotations(cluster.home).get(k3s.AUTHORITY, "")
         for purpose in certificates.PURPOSES:
             name = spelling.secret_name(cluster.name, purpose)
             if await self._find(SECRETS, name, cluster.namespace) is not None:
@@ -106,8 +113,8 @@ class KeyReconciler:
             if kept is not None:
                 _log.info("restored", secret=f"{cluster.namespace}/{name}")
                 await self._create(certificates.as_secret(cluster.namespace, cluster.name, purpose, kept, cluster.home))
-            elif recorded:
-                raise certificates.Lost(_what_to_do(cluster, name))
+            elif cluster.authority:
+                raise certificates.Lost(_what_to_do(cluster, name, "tls.crt and tls.key", _TLS_ON_SERVER))
         stand_in, now = cluster.as_object(), self._clock.now()
         await certificates.ensure(
             self._client, stand_in, owner=cluster.home, cluster_configuration={}, data_secrets=(), now=now
@@ -115,7 +122,7 @@ class KeyReconciler:
         pairs = {each: await certificates.read(self._client, stand_in, each) for each in certificates.PURPOSES}
         pairs[certificates.CLUSTER_CA] = await certificates.read_authority(self._client, stand_in)
         found = pki.key_hash(pairs[certificates.CLUSTER_CA].certificate)
-        if recorded and recorded != found:
+        if cluster.authority and cluster.authority != found:
             name = spelling.secret_name(cluster.name, certificates.CLUSTER_CA)
             raise certificates.Missing(
                 f"Secret {cluster.namespace}/{name} holds another authority than the servers were made with; put back "
@@ -130,6 +137,8 @@ class KeyReconciler:
         found = await self._find(SECRETS, name, cluster.namespace)
         if found is None:
             kept = keys.content_of(served, keys.TOKEN).decode()
+            if cluster.authority and not kept:
+                raise certificates.Lost(_what_to_do(cluster, name, _VALUE, _TOKEN_ON_SERVER))
             token = kept or secrets.token_hex(_TOKEN_BYTES)
             found = await self._create(_secret(cluster, name, {_VALUE: base64.b64encode(token.encode()).decode()}))
         token = keys.content_of(found, _VALUE).decode()
@@ -209,9 +218,9 @@ def _secret(cluster: Cluster, name: str, data: dict[str, str]) -> Object:
     }
 
 
-def _what_to_do(cluster: Cluster, secret: str) -> str:
+def _what_to_do(cluster: Cluster, secret: str, what: str, place: str) -> str:
     return (
         f"Secrets {secret} and {k3s.keys_secret(cluster.name)} in namespace {cluster.namespace} were deleted while "
         f"servers run with what was in them; new ones would cut them off, so none is made. Create {secret} again with "
-        f"tls.crt and tls.key as they were: from a backup, or from /var/lib/rancher/k3s/server/tls on a server"
+        f"{what} as before: from a backup, or from {place} on a server"
     )
