@@ -9,6 +9,7 @@ from pathlib import Path
 
 from steelyard import app, settings
 from steelyard.api import resources, state
+from steelyard.compose import offering
 from steelyard.installation.datadir import DataDir
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
@@ -37,7 +38,9 @@ def claim(name: str = "shop", **parameters: object) -> Object:
 
 
 def resource_of(obj: Object) -> Resource:
-    return resources.workload_clusters(str(obj["apiVersion"]).partition("/")[0].removeprefix("compute."))
+    kind = offering.STANDARD.kind_of(obj)
+    assert kind is not None
+    return kind.resource(str(obj["apiVersion"]).partition("/")[0].partition(".")[2])
 
 
 async def namespace(client: Client, name: str) -> None:

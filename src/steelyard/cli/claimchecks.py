@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import yaml
 
-from steelyard.api import state, troubles, versions
+from steelyard.api import catalogue, state, troubles, versions
 from steelyard.api.clusterapi import resources as clusterapi
 from steelyard.api.clusterapi import wellknown
 from steelyard.cli import offered, targets
@@ -129,9 +129,10 @@ def _of_claim(examined: Condition, now: datetime.datetime, hints: Hints) -> Iter
 
 
 def _of_parameters(claim: Object, subject: str) -> Iterator[Finding]:
-    version = str(objects.at(claim, "spec", "parameters", "kubernetesVersion") or "")
-    if version and (problem := versions.problem(version)):
-        yield Finding("FAIL", subject, f"kubernetesVersion: {problem}; change it in the claim")
+    for field in catalogue.FIELDS:
+        version = str(objects.at(claim, "spec", "parameters", field) or "")
+        if version and (problem := versions.problem(version)):
+            yield Finding("FAIL", subject, f"{field}: {problem}; change it in the claim")
     infrastructure = objects.at(claim, "spec", "parameters", "infrastructure")
     known = offered.current().infrastructure_names
     if infrastructure and infrastructure not in known:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Sequence
 
-from steelyard.api import state, troubles
+from steelyard.api import catalogue, state, troubles
 from steelyard.api.clusterapi import resources as clusterapi
 from steelyard.api.clusterapi import wellknown
 from steelyard.cli import advice, output
@@ -161,7 +161,7 @@ def _facts(claim: Object, now: datetime.datetime) -> Iterator[str]:
 
 
 def _version(used: Object) -> str:
-    return f"Kubernetes {used.get('kubernetesVersion')}"
+    return f"Kubernetes {next((used[field] for field in catalogue.FIELDS if field in used), '')}"
 
 
 def _machine(machine: Object, now: datetime.datetime) -> tuple[str, ...]:
