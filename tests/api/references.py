@@ -130,6 +130,7 @@ NO_REFERENCES: Final[Mapping[str, str]] = {
     "spec.parameters.environment": "a stage of the platform file, the same for every namespace",
     "spec.parameters.infrastructure": "what the platform offers",
     "spec.parameters.kubernetesVersion": "what the platform offers",
+    "spec.parameters.k8sVersion": "what the platform offers",
 }
 """Any text by its type, and still nothing of anybody's."""
 WITHOUT_EFFECT: Final = (

@@ -25,6 +25,8 @@ def finished(claim: Object, composed: Composed) -> Observed:
     maker = MAKERS.get(str(claim["kind"]))
     if maker is not None and maker in composed.desired:
         return credentials(maker, composed.desired[maker].object)
+    if "api" in composed.desired:
+        return served(composed)
     home = composed.requirements.get("kubeconfig")
     return reachable(machine("a", "10.0.0.2"), namespace=home.namespace) if home is not None else Observed()
 
@@ -46,6 +48,20 @@ def reachable(*machines: Object, namespace: str = "", secret: Object | None = No
     plane: Object = {"metadata": {"name": "dev-control-plane", "uid": PLANE}, "spec": {}}
     required = {"kubeconfig": [secret or kubeconfig(namespace)], "machines": list(machines)}
     return Observed({"cluster": cluster, "control-plane": plane}, required)
+
+
+def served(composed: Composed) -> Observed:
+    """Servers in virtual machines: their Service has an address, and the platform has made the kubeconfig."""
+    home = objects.copy(composed.desired["namespace"].object)
+    home["metadata"]["uid"] = CLUSTER
+    service = {
+        **composed.desired["api"].object,
+        "spec": {**composed.desired["api"].object["spec"], "clusterIP": "10.96.0.7"},
+        "status": {"loadBalancer": {"ingress": [{"ip": HOST}]}},
+    }
+    secret = kubeconfig(objects.name(home))
+    secret["metadata"]["ownerReferences"] = [objects.owner_reference(home, controller=True)]
+    return Observed({"namespace": home, "api": service}, {"kubeconfig": [secret], "namesake": [home]})
 
 
 def kubeconfig(namespace: str = "", **user: str) -> Object:

@@ -95,9 +95,9 @@ def _with(claim: Object, *fields: str) -> Object:
 
 
 VIRTUAL_CLUSTERS: dict[str, Object] = {
-    "001 dev": _selecting(virtual_cluster("dev", 8, 32, 100, ingressClass="nginx")),
-    "001 staging": virtual_cluster("staging", 12, 48, 200),
-    "001 production": virtual_cluster("production", 32, 128, 500, highAvailability=True),
+    "001 dev cluster": _selecting(virtual_cluster("dev", 8, 32, 100, ingressClass="nginx")),
+    "001 staging cluster": virtual_cluster("staging", 12, 48, 200),
+    "001 production cluster": virtual_cluster("production", 32, 128, 500, highAvailability=True),
 }
 CLAIMS: dict[str, Object] = {
     "001 multi-tenant": _multi_tenant(),

@@ -13,7 +13,7 @@ from tests.compose.test_data_schemas import problems
 from tests.compose.test_upstream_schemas import BUILT_IN, is_ours, upstream
 
 CLAIMS = rendered.claims()
-NOT_YET = {"KubernetesCluster", "VirtualCluster"}
+NOT_YET = {"KubernetesCluster"}
 """Kinds that the documents print claims of and that this version does not offer."""
 ON = [
     pytest.param(claim, rendered.platform_of(claim, infrastructure), id=f"{title} {infrastructure}".strip())
@@ -59,11 +59,12 @@ def test_every_kind_of_claim_is_printed_somewhere_and_every_printed_claim_is_of_
 
 @documents.needed
 def test_the_claims_that_are_kept_for_want_of_the_documents_are_those_of_the_documents() -> None:
-    kept = [(claim["apiVersion"], claim["metadata"], claim["spec"]) for claim in printed.CLAIMS.values()]
+    claims = (*printed.CLAIMS.values(), *printed.VIRTUAL_CLUSTERS.values())
+    kept = [(claim["apiVersion"], claim["metadata"], claim["spec"]) for claim in claims]
     found = [
         (claim["apiVersion"], claim["metadata"], claim["spec"])
         for claim in documents.claims().values()
-        if claim["kind"] in ("PostgreSQLInstance", "RedisInstance")
+        if claim["kind"] in ("VirtualCluster", "PostgreSQLInstance", "RedisInstance")
     ]
     assert [each for each in kept if each not in found] == []
     assert [each for each in found if each not in kept] == []

@@ -72,7 +72,7 @@ def test_printed_claims_are_valid_and_composed(name: str, infrastructure: str) -
     assert composed.refusal is None
     parameters = objects.mapping(composed.status["parameters"])
     assert parameters["k8sVersion"] == "v1.30.0"
-    assert composed.status["controlPlane"]["desired"] == (3 if name == "001 production" else 1)
+    assert composed.status["controlPlane"]["desired"] == (3 if name == "001 production cluster" else 1)
 
 
 @pytest.mark.parametrize(

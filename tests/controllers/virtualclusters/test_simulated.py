@@ -42,7 +42,7 @@ async def test_a_printed_claim_becomes_a_ready_cluster(tmp_path: Path, name: str
         await inprocess.namespace(client, "argocd")
         ready = await inprocess.becomes_ready(client, wanted)
 
-        servers = 3 if name == "001 production" else 1
+        servers = 3 if name == "001 production cluster" else 1
         assert ready["status"]["controlPlane"]["summary"] == f"{servers}/{servers}"
         assert ready["status"]["parameters"]["k8sVersion"] == "v1.30.0"
         secret = await client.get(SECRETS, wanted["spec"]["writeConnectionSecretToRef"]["name"], "argocd")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from steelyard.api.clusterapi import wellknown
 from steelyard.api.k3s import VIRTUAL_MACHINES
-from steelyard.controllers.virtualclusters.reconcile import KeyReconciler, of_cluster
+from steelyard.controllers.virtualclusters.reconcile import KeyReconciler, cluster_of
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, SECRETS, SERVICES
@@ -21,12 +21,11 @@ _WORKERS = 4
 def controllers(manager: Manager) -> Sequence[Controller]:
     """For `manager.add`."""
     homes = manager.informers.of(NAMESPACES)
+    of_cluster = wellknown.CLUSTER_NAME_LABEL
 
     def home_of(obj: Object) -> Iterable[Key]:
-        if wellknown.CLUSTER_NAME_LABEL not in objects.labels(obj):
-            return []
         home = homes.get("", objects.namespace(obj))
-        return [Key("", objects.namespace(obj))] if of_cluster(home) else []
+        return [Key("", objects.namespace(obj))] if cluster_of(home) else []
 
     return [
         Controller(
@@ -34,9 +33,9 @@ def controllers(manager: Manager) -> Sequence[Controller]:
             NAMESPACES,
             KeyReconciler(manager.client, manager.clock),
             [
-                Watch(SERVICES, home_of, triggers.changed(triggers.SPEC, ("status", "loadBalancer"))),
-                Watch(SECRETS, home_of, triggers.changed(("data",), triggers.OWNERS)),
-                Watch(VIRTUAL_MACHINES, home_of, triggers.changed(triggers.STATUS), optional=True),
+                Watch(SERVICES, home_of, triggers.changed(triggers.SPEC, ("status", "loadBalancer")), label=of_cluster),
+                Watch(SECRETS, home_of, triggers.changed(("data",), triggers.OWNERS), label=of_cluster),
+                Watch(VIRTUAL_MACHINES, home_of, triggers.changed(triggers.STATUS), label=of_cluster, optional=True),
             ],
             workers=_WORKERS,
         )

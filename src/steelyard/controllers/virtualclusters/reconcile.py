@@ -69,7 +69,7 @@ class KeyReconciler:
     async def reconcile(self, key: Key) -> Result:
         """`key` is that of the cluster's namespace."""
         home = await self._find(NAMESPACES, key.name)
-        name = of_cluster(home)
+        name = cluster_of(home)
         if home is None or not name or objects.is_being_deleted(home):
             return Result()
         cluster = Cluster(name, home)
@@ -195,7 +195,7 @@ class KeyReconciler:
             return None
 
 
-def of_cluster(home: Object | None) -> str:
+def cluster_of(home: Object | None) -> str:
     """The name of the cluster that a namespace was made for; empty for any other namespace."""
     if home is None or objects.labels(home).get(names.CLAIM_KIND) != _CLAIM_KIND:
         return ""
