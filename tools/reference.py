@@ -87,7 +87,7 @@ def _example_section(
                 subsequent_indent=f"{indent}# ",
             )
         key = field.alias or name
-        if isinstance(value, dict):
+        if isinstance(value, dict) and value:
             yield f"{indent}{key}:"
             for position, (entry, each) in enumerate(cast("dict[str, SettingsModel]", value).items()):
                 yield f"{indent}  {entry}:"
@@ -238,7 +238,8 @@ def _catalogues(platform: Platform) -> Iterator[str]:
 
 
 def _default(value: Any) -> str:
-    return "see below" if isinstance(value, SettingsModel | dict) else f"`{_scalar(value)}`"
+    is_long = isinstance(value, SettingsModel | dict) and value != {}
+    return "see below" if is_long else f"`{_scalar(value)}`"
 
 
 def _allowed(model: type[SettingsModel], key: str) -> str:

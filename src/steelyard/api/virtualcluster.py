@@ -42,6 +42,7 @@ K8sVersion = Annotated[
 ]
 
 _FROM_ENVIRONMENT: Final = "Default: the environment's."
+_RESTARTS: Final = "A change restarts the servers one by one, or replaces them where they are not on kubevirt."
 _STAYS: Final = "On kubevirt it stays what it was when the cluster was made."
 
 
@@ -53,11 +54,11 @@ class Parameters(ApiModel):
     )
     cpu_cores: CpuCores | None = Field(
         default=None,
-        description=f"Cores of each server. A change restarts the servers one by one. {_FROM_ENVIRONMENT}",
+        description=f"Cores of each server. {_RESTARTS} {_FROM_ENVIRONMENT}",
     )
     memory_gi: MemoryGi | None = Field(
         default=None,
-        description=f"Memory of each server, in GiB. A change restarts the servers one by one. {_FROM_ENVIRONMENT}",
+        description=f"Memory of each server, in GiB. {_RESTARTS} {_FROM_ENVIRONMENT}",
     )
     disk_gb: DiskGb | None = Field(
         default=None, description=f"Root disk of each server, in GiB. {_STAYS} {_FROM_ENVIRONMENT}"
