@@ -122,13 +122,11 @@ def test_everything_that_cannot_change_is_told_at_once() -> None:
 
     assert composed.refusal is not None
     assert composed.refusal.reason == "CannotChange"
-    for text in (
-        "spec.parameters.diskGb, 100 now, cannot change",
-        "spec.parameters.k8sVersion, v1.32.1 now, cannot change",
-        "spec.parameters.ingressClass, traefik now, cannot change",
-        "spec.parameters.highAvailability cannot be given up",
-    ):
-        assert text in composed.refusal.message
+    assert composed.refusal.message.startswith(
+        "spec.parameters.diskGb (100 now), spec.parameters.k8sVersion (v1.32.1 now), spec.parameters.ingressClass "
+        "(traefik now), spec.parameters.highAvailability (true now) cannot change once the servers are made: new ones "
+        "would be empty, and what is in the cluster lost. "
+    )
     assert composed.desired == {}
 
 
@@ -194,7 +192,7 @@ def test_a_kubeconfig_that_only_has_the_name_is_passed_on_to_nobody() -> None:
             ["restarts 3 servers, one by one: dev-server-0, dev-server-1, dev-server-2"],
             id="three servers",
         ),
-        pytest.param({}, {"highAvailability": True}, [], id="two more servers"),
+        pytest.param({}, {"environment": "staging", "cpuCores": 8, "memoryGi": 32}, [], id="labels alone"),
     ],
 )
 def test_what_a_change_does_to_servers(before: dict[str, Any], after: dict[str, Any], told: list[str]) -> None:
@@ -263,6 +261,43 @@ def test_the_disks_of_servers_are_ones_that_cdi_accepts() -> None:
             volume: Object = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", **disk}
             assert validate.validate(schema, volume) == []
             assert prune.prune(schema, volume) == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "binding", "may_migrate"), [({}, "masquerade", False), ({"highAvailability": True}, "bridge", True)]
+)
+def test_servers_that_must_reach_each_other_have_addresses_of_their_own(
+    parameters: dict[str, Any], binding: str, may_migrate: bool
+) -> None:
+    """Behind masquerade all of them would be 10.0.2.2."""
+    for server in servers(compose(claim(**parameters))).values():
+        template = server["spec"]["template"]
+        assert template["spec"]["domain"]["devices"]["interfaces"] == [{"name": "default", binding: {}}]
+        is_allowed = "kubevirt.io/allow-pod-bridge-network-live-migration" in objects.annotations(template)
+        assert is_allowed is may_migrate
+        assert template["spec"]["evictionStrategy"] == "LiveMigrate"
+
+
+def test_machines_are_open_at_the_ports_of_the_service_alone() -> None:
+    policy = compose(claim(ingressClass="none")).desired["network-policy"].object
+    assert policy["spec"]["ingress"][-1] == {"ports": [{"port": 6443, "protocol": "TCP"}]}
+    ports = compose(claim()).desired["network-policy"].object["spec"]["ingress"][-1]["ports"]
+    assert [each["port"] for each in ports] == [80, 443, 6443]
+
+
+def test_the_dns_of_servers_is_told_of_shared_services_when_they_first_start() -> None:
+    shared = "infrastructure: kubevirt\nintegrations: {sharedServices: {enabled: true, dns: 10.96.0.10}}"
+    path = "/var/lib/rancher/k3s/server/manifests/coredns-custom.json"
+    composed = compose(claim(), platform=settings.parse(shared))
+
+    told = yaml.safe_load(files(composed)[path])
+    assert told["metadata"] == {"name": "coredns-custom", "namespace": "kube-system"}
+    assert "forward . 10.96.0.10" in str(told["data"])
+    assert not [each for each in composed.conditions if each.type == "SharedServices"]
+
+    overlapping = settings.parse(shared.replace("10.96.0.10", "10.95.0.10"))
+    assert path not in files(compose(claim(), platform=overlapping))
+    assert [each.reason for each in compose(claim(), platform=overlapping).conditions if each.type == "SharedServices"]
 
 
 class Guest:

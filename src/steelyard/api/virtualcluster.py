@@ -31,10 +31,6 @@ CANNOT_CHANGE: Final = (
     "cannot change once the servers are made: new ones would be empty, and what is in the cluster lost. Put it back to "
     "what status.parameters says, or make a new claim and move there"
 )
-CANNOT_SHRINK: Final = (
-    "cannot be given up: of three servers, one alone does not go on. Put it back to true, or make a new claim and move "
-    "there"
-)
 
 IngressClass = Literal["traefik", "nginx", "none"]
 K8sVersion = Annotated[
@@ -76,8 +72,8 @@ class Parameters(ApiModel):
     )
     high_availability: bool | None = Field(
         default=None,
-        description="Three servers instead of one, to survive the loss of one. On kubevirt there is no way back to "
-        "one. Default: whether the environment's control planes have three.",
+        description=f"Three servers instead of one, to survive the loss of one. {_STAYS} Default: whether the "
+        "environment's control planes have three.",
     )
     infrastructure: InfrastructureName | None = Field(
         default=None, description="What the machines are made of. Default: the platform file's infrastructure."
@@ -118,6 +114,9 @@ class VirtualClusterStatus(ClaimStatus):
     endpoint: str | None = Field(default=None, description="URL of the cluster's API, once it is known.")
     kubeconfig_secret: ObjectReference | None = Field(
         default=None, description="The Secret with the administrator's kubeconfig (key value), once it exists."
+    )
+    vault_path: str | None = Field(
+        default=None, description="Where the kubeconfig is in Vault, if the platform works with one."
     )
     control_plane: ReplicaCounts | None = Field(default=None, description="Servers.")
 
@@ -165,13 +164,7 @@ def _installed_once() -> list[dict[str, Any]]:
         _stays("diskGb", "{}"),
         _stays("ingressClass", "{}"),
         _stays("k8sVersion", "({0}.startsWith('v') ? {0} : 'v' + {0})"),
-        {
-            **_rule(
-                "highAvailability",
-                "self.spec.parameters.highAvailability || !oldSelf.status.parameters.highAvailability",
-            ),
-            "message": f"highAvailability {CANNOT_SHRINK}",
-        },
+        _stays("highAvailability", "{}"),
     ]
 
 

@@ -192,19 +192,15 @@ async def test_three_servers_are_restarted_one_by_one(stage: Stage) -> None:
     assert (await stage.get())["status"]["controlPlane"]["summary"] == "3/3"
 
 
-async def test_one_server_becomes_three_and_three_never_one(ready: Stage) -> None:
-    await ready.change(highAvailability=True)
-    await ready.kubevirt_runs(1)
-    await ready.kubevirt_runs(2)
-    await ready.until_state(state.READY)
-    assert (await ready.get())["status"]["controlPlane"]["summary"] == "3/3"
-
-    with pytest.raises(errors.Invalid, match="highAvailability cannot be given up"):
-        await ready.change(highAvailability=False)
-
-
 @pytest.mark.parametrize(
-    ("parameter", "value"), [("diskGb", 200), ("diskGb", 10), ("k8sVersion", "v1.31.0"), ("ingressClass", "nginx")]
+    ("parameter", "value"),
+    [
+        ("diskGb", 200),
+        ("diskGb", 10),
+        ("k8sVersion", "v1.31.0"),
+        ("ingressClass", "nginx"),
+        ("highAvailability", True),
+    ],
 )
 async def test_what_would_need_new_servers_is_refused_when_it_is_written(
     ready: Stage, parameter: str, value: object

@@ -26,7 +26,7 @@ MACHINE_TEMPLATES: Final = Resource(
     INFRASTRUCTURE_GROUP, "v1alpha1", "kubevirtmachinetemplates", "KubevirtMachineTemplate"
 )
 
-_MAY_MIGRATE: Final = "kubevirt.io/allow-pod-bridge-network-live-migration"
+MAY_MIGRATE: Final = "kubevirt.io/allow-pod-bridge-network-live-migration"
 _DISK: Final = "dv-volume"
 _NETWORK: Final = "default"
 
@@ -118,7 +118,7 @@ def _guest(shape: Shape, sizes: Sizes, disk: str) -> Object:
     if not shape.live_migration:
         return {"spec": spec}
     return {
-        "metadata": {"annotations": {_MAY_MIGRATE: "true"}},
+        "metadata": {"annotations": {MAY_MIGRATE: "true"}},
         "spec": {**spec, "evictionStrategy": "LiveMigrate"},
     }
 

@@ -16,7 +16,7 @@ controller manager and importers of disks, pods of the platform in the same name
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from steelyard.compose import networkpolicies
@@ -39,11 +39,18 @@ _EVERYWHERE: Final = ("0.0.0.0/0", "::/0")
 
 
 def parts(
-    shape: Shape, settings: NetworkPolicies, *, has_load_balancers: bool, shared: SharedServices
+    shape: Shape,
+    settings: NetworkPolicies,
+    *,
+    has_load_balancers: bool,
+    shared: SharedServices,
+    open_ports: Sequence[int] = (_API_PORT,),
 ) -> dict[str, Desired]:
+    """`open_ports` are open to everywhere."""
     if not settings.enabled:
         return {}
-    made = {"network-policy": _policy(shape, f"{shape.name}-machines", _ingress(shape, settings, has_load_balancers))}
+    ingress = _ingress(shape, settings, has_load_balancers, open_ports)
+    made = {"network-policy": _policy(shape, f"{shape.name}-machines", ingress)}
     if settings.closed_networks:
         made["network-policy-outgoing"] = _policy(shape, f"{shape.name}-outgoing", _egress(shape, settings, shared))
     return made
@@ -53,10 +60,10 @@ def _policy(shape: Shape, name: str, spec: Object) -> Desired:
     return Desired(NETWORK_POLICIES, of_cluster(shape, NETWORK_POLICIES, name, spec))
 
 
-def _ingress(shape: Shape, settings: NetworkPolicies, has_load_balancers: bool) -> Object:
+def _ingress(shape: Shape, settings: NetworkPolicies, has_load_balancers: bool, open_ports: Sequence[int]) -> Object:
     rules: list[Object] = [
         {"from": [{"podSelector": {}}, {"ipBlock": {"cidr": shape.network.pods}}]},
-        {"ports": networkpolicies.ports((_API_PORT, "TCP"))},
+        {"ports": networkpolicies.ports(*((port, "TCP") for port in open_ports))},
     ]
     if settings.open_to:
         rules.insert(1, {"from": [networkpolicies.named(*settings.open_to)]})

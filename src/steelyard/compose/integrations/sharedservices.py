@@ -17,6 +17,7 @@ from steelyard.compose.integrations import inside
 from steelyard.compose.integrations.subject import NOTHING, Integrated, Subject
 from steelyard.compose.networkpolicies import NETWORK_POLICIES
 from steelyard.compose.parts import of_cluster
+from steelyard.compose.shape import Shape
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.settings.integrations import SharedService, SharedServices
@@ -130,15 +131,15 @@ def _entry(subject: Subject, settings: SharedServices, name: str, services: list
 def _names(subject: Subject, settings: SharedServices) -> Integrated:
     if settings.dns is None:
         return NOTHING
-    network = subject.shape.network
-    own = next((each for each in (network.pods, network.services) if _is_in(settings.dns, each)), "")
-    if own:
+    if own := _own_range(subject.shape, settings.dns):
         told = (
             f"the management cluster's DNS, {settings.dns}, is in the range {own}, which this cluster has inside: it "
             f"would ask itself, so it is not told of it. Give the cluster another range, or set "
             f"integrations.sharedServices.dns to an address outside"
         )
         return Integrated(conditions=[Condition("SharedServices", "False", "AddressInCluster", told)])
+    if subject.is_told_at_first:
+        return NOTHING
     if not subject.has_door:
         return Integrated(conditions=[_NOBODY])
     problem = inside.waiting_for(subject.shape, _WHAT, subject.observed)
@@ -146,6 +147,17 @@ def _names(subject: Subject, settings: SharedServices) -> Integrated:
         inside.delivered(subject.shape, _WHAT, inside.manifests([dns_of_kubeadm(settings)])),
         waiting_for=f"waiting for the cluster's DNS to know shared services ({problem})" if problem else "",
     )
+
+
+def _own_range(shape: Shape, address: str) -> str:
+    """The range of the cluster's own that the address is in; empty if it is in none."""
+    return next((each for each in (shape.network.pods, shape.network.services) if _is_in(address, each)), "")
+
+
+def for_first_start(shape: Shape, settings: SharedServices) -> Object | None:
+    """What servers of k3s are given to install when they first start, where there is something to tell their DNS."""
+    is_usable = settings.enabled and settings.dns is not None and not _own_range(shape, settings.dns)
+    return dns_of_k3s(settings) if is_usable else None
 
 
 def zone(settings: SharedServices) -> str:

@@ -31,6 +31,8 @@ class Subject:
     """The Secret with it; None until there is one that can be passed on."""
     vault_path: str | None = None
     """Where in Vault its kubeconfig goes, where the claim says so."""
+    is_told_at_first: bool = False
+    """Whether its machines are given what its DNS must know when they first start."""
     has_door: bool = True
     """Whether objects can be brought into it: where Cluster API has a Cluster for it."""
 

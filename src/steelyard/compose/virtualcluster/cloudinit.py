@@ -16,6 +16,7 @@ import orjson
 
 from steelyard.api.k3s import API_PORT
 from steelyard.compose.shape import Shape
+from steelyard.kube.objects import Object
 from steelyard.settings.k3s import K3s
 
 KEYS_DISK: Final = "k3s-keys"
@@ -77,8 +78,10 @@ ExecStartPre={_KEYS_SCRIPT}
 """
 
 
-def user_data(shape: Shape, settings: K3s, ingress_class: str) -> str:
-    return "".join(("#cloud-config\n", *_users(settings), *_files(shape, settings, ingress_class), *_commands()))
+def user_data(shape: Shape, settings: K3s, ingress_class: str, dns: Object | None) -> str:
+    """`dns` is what the cluster's DNS is told besides what it knows."""
+    files = _files(shape, settings, ingress_class, dns)
+    return "".join(("#cloud-config\n", *_users(settings), *files, f"runcmd:\n- [{_INSTALL_SCRIPT}]\n"))
 
 
 def _users(settings: K3s) -> Iterator[str]:
@@ -89,7 +92,7 @@ def _users(settings: K3s) -> Iterator[str]:
     yield from (f"  - {_text(key)}\n" for key in settings.ssh_authorized_keys)
 
 
-def _files(shape: Shape, settings: K3s, ingress_class: str) -> Iterator[str]:
+def _files(shape: Shape, settings: K3s, ingress_class: str, dns: Object | None) -> Iterator[str]:
     yield "write_files:\n"
     yield _file("/etc/rancher/k3s/config.yaml", _config(shape, ingress_class))
     yield _file(_KEYS_SCRIPT, _KEYS, mode="0755")
@@ -97,10 +100,8 @@ def _files(shape: Shape, settings: K3s, ingress_class: str) -> Iterator[str]:
     yield _file("/etc/systemd/system/k3s.service.d/keys.conf", _UNIT, mode="0644")
     if ingress_class == "nginx":
         yield _file(f"{_MANIFESTS}/ingress-nginx.yaml", _nginx(settings))
-
-
-def _commands() -> Iterator[str]:
-    yield f"runcmd:\n- [{_INSTALL_SCRIPT}]\n"
+    if dns is not None:
+        yield _file(f"{_MANIFESTS}/coredns-custom.json", f"{orjson.dumps(dns).decode()}\n")
 
 
 def _config(shape: Shape, ingress_class: str) -> str:

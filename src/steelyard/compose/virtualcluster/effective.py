@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from steelyard.api import versions
-from steelyard.api.virtualcluster import CANNOT_CHANGE, CANNOT_SHRINK, INSTALLED_ONCE, Parameters, UsedParameters
+from steelyard.api.virtualcluster import CANNOT_CHANGE, INSTALLED_ONCE, Parameters, UsedParameters
 from steelyard.compose.refusing import Refused
 from steelyard.kube.objects import Object
 from steelyard.settings import Environment, Platform
@@ -54,12 +54,11 @@ def _as_made(asked: Parameters, wanted: UsedParameters, running: Object) -> tupl
         "disk_gb": running.get("diskGb"),
         "k8s_version": running.get("k8sVersion"),
         "ingress_class": running.get("ingressClass"),
-        # Two more servers can join; none can go.
-        "high_availability": running.get("highAvailability") or None,
+        "high_availability": running.get("highAvailability"),
     }
     kept = {name: value for name, value in made.items() if value is not None}
-    if problems := list(_refused(asked, wanted, kept)):
-        raise Refused("CannotChange", "; ".join(problems))
+    if refused := list(_refused(asked, wanted, kept)):
+        raise Refused("CannotChange", f"{', '.join(refused)} {CANNOT_CHANGE}")
     held_back = ""
     if wanted.k8s_version != kept.get("k8s_version", wanted.k8s_version):
         held_back = (
@@ -70,11 +69,8 @@ def _as_made(asked: Parameters, wanted: UsedParameters, running: Object) -> tupl
 
 
 def _refused(asked: Parameters, wanted: UsedParameters, kept: dict[str, Any]) -> Iterator[str]:
+    """`spec.parameters.diskGb (100 now)`"""
     for name, value in kept.items():
-        alias = type(asked).model_fields[name].alias
-        if getattr(asked, name) is None or getattr(wanted, name) == value:
-            continue
-        if name == "high_availability":
-            yield f"spec.parameters.{alias} {CANNOT_SHRINK}"
-        else:
-            yield f"spec.parameters.{alias}, {value} now, {CANNOT_CHANGE}"
+        if getattr(asked, name) is not None and getattr(wanted, name) != value:
+            spelled = str(value).lower() if isinstance(value, bool) else value
+            yield f"spec.parameters.{type(asked).model_fields[name].alias} ({spelled} now)"

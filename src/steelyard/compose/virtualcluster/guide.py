@@ -6,6 +6,7 @@ from typing import Final
 
 from steelyard.api.workloadcluster import NAME_MAX
 from steelyard.compose.claimkind import Guide, Reported
+from steelyard.compose.cluster import integrating
 
 GUIDE: Final = Guide(
     example={
@@ -24,8 +25,10 @@ GUIDE: Final = Guide(
         "renewed when half of its year is over. An authority that is lost is taken from its other copy; none is ever "
         "made anew while servers run with it.",
         "Another number of cores or another size of memory restarts the servers one by one; with one server the API is "
-        "away meanwhile. Another disk, version or ingress class would need new servers, and what is in the cluster "
-        "would be lost: it is refused. One server can become three, and three never one.",
+        "away meanwhile. Another disk, version, ingress class or number of servers would need new ones, and what is in "
+        "the cluster would be lost: it is refused.",
+        "Three servers know each other by their addresses, which must stay when a machine starts anew or moves: the "
+        "management cluster's network must see to that, as Kube-OVN does. One server alone needs no such network.",
         "Where the load balancer gives the Service another address, the kubeconfig follows at once, and a server's "
         "certificate when the server next starts.",
         "On simulated machines the claim becomes a control plane of one machine, or of three, without workers; there "
@@ -46,12 +49,7 @@ GUIDE: Final = Guide(
         Reported("UpToDate", "False", "", "It is not, or not yet; the reason is that of `Ready`."),
         Reported("UpToDate", "False", "VersionHeldBack", "The environment's version is not that of the cluster."),
         Reported("InForce", "False", "NotAvailable", "Says which parameters have no effect on such machines."),
-        Reported(
-            "Integrated",
-            "False",
-            "IntegrationNotAvailable",
-            "The platform file enables what this version lacks.",
-        ),
+        *integrating.REPORTED,
     ),
     deletion="the connection Secret and the registration with Argo CD go first, then the servers with their disks, "
     "then the Service and the Secrets, the namespace last; on simulated machines as with a WorkloadCluster",

@@ -17,6 +17,7 @@ from steelyard.compose.cluster.progress import Progress
 from steelyard.compose.clusterapi import NAMESPACE
 from steelyard.compose.composed import Composed, Desired, Observed, Requirement
 from steelyard.compose.connection import CONNECTION
+from steelyard.compose.integrations.subject import Subject
 from steelyard.compose.refusing import Refused
 from steelyard.compose.virtualcluster import progress, servers
 from steelyard.kube import objects
@@ -33,19 +34,24 @@ _MAKERS: Final = (NAMESPACE,)
 def compose(claim: Object, asked: Asked, ingress_class: str, observed: Observed, platform: Platform) -> Composed:
     shape = asked.shape
     _refuse_anothers(claim, observed)
-    desired = servers.parts(shape, platform.kubevirt, ingress_class, observed)
+    desired = servers.parts(shape, platform, ingress_class, observed)
     here = progress.of(desired, observed)
     kubeconfig = kubeconfigs.own(observed, _MAKERS)
     refusal = kubeconfigs.not_to_pass_on(kubeconfig, here.endpoint)
     secret = None if refusal else kubeconfigs.secret(claim, asked.connection, shape, kubeconfig)
     integrated = integrating.of(
-        shape,
-        claim,
-        platform,
-        observed=observed,
-        machines=(),
-        endpoint=here.endpoint,
-        kubeconfig=None if refusal else kubeconfig,
+        Subject(
+            shape=shape,
+            claim=claim,
+            infrastructure=asked.infrastructure,
+            platform=platform,
+            observed=observed,
+            machines=(),
+            endpoint=here.endpoint,
+            kubeconfig=None if refusal else kubeconfig,
+            is_told_at_first=True,
+            has_door=False,
+        )
     )
     desired |= integrated.parts
     if secret is not None:
@@ -64,10 +70,12 @@ def compose(claim: Object, asked: Asked, ingress_class: str, observed: Observed,
         requirements={
             kubeconfigs.KUBECONFIG: Requirement(SECRETS, shape.namespace, names.kubeconfig_secret(shape.name)),
             NAMESAKE: Requirement(NAMESPACES, "", shape.namespace),
+            **integrated.requirements,
         },
         conditions=[*reported, *integrated.conditions],
-        status=_status(asked, here, kubeconfig, platform),
+        status={**_status(asked, here, kubeconfig, platform), **integrated.status},
         retained=integrated.retained | frozenset({CONNECTION} if secret is None and asked.connection else ()),
+        waits_untold=integrated.waits_untold,
     )
 
 

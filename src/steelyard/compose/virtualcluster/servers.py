@@ -12,16 +12,18 @@ from steelyard.api.k3s import API_PORT, VIRTUAL_MACHINES
 from steelyard.compose import names
 from steelyard.compose.clusterapi import NAMESPACE
 from steelyard.compose.composed import FIRST_STAGE, Desired, Observed
-from steelyard.compose.infrastructures import kubevirt
+from steelyard.compose.infrastructures import kubevirt, kubevirtpolicies
+from steelyard.compose.integrations import sharedservices
 from steelyard.compose.parts import of_cluster
 from steelyard.compose.shape import Shape
 from steelyard.compose.virtualcluster import cloudinit
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, SECRETS, SERVICES, Resource
+from steelyard.settings import Platform
 from steelyard.settings.kubevirt import Kubevirt
 
-MAKES: Final[tuple[Resource, ...]] = (NAMESPACES, SERVICES, SECRETS, VIRTUAL_MACHINES)
+MAKES: Final[tuple[Resource, ...]] = (NAMESPACES, *kubevirtpolicies.MAKES, SERVICES, SECRETS, VIRTUAL_MACHINES)
 API: Final = "api"
 FIRST_START: Final = "first-start"
 _MACHINES_STAGE: Final = FIRST_STAGE + 1
@@ -32,12 +34,22 @@ _VM_LABEL: Final = "kubevirt.io/vm"
 _ROOT, _CLOUD_INIT, _KEYS, _NETWORK = "root", "cloud-init", "keys", "default"
 
 
-def parts(shape: Shape, settings: Kubevirt, ingress_class: str, observed: Observed) -> dict[str, Desired]:
+def parts(shape: Shape, platform: Platform, ingress_class: str, observed: Observed) -> dict[str, Desired]:
     """By resource name."""
+    settings, shared = platform.kubevirt, platform.integrations.shared_services
+    dns = sharedservices.for_first_start(shape, shared)
+    first_start = _first_start(shape, cloudinit.user_data(shape, settings.k3s, ingress_class, dns))
     made = {
         NAMESPACE: Desired(NAMESPACES, _namespace(shape)),
+        **kubevirtpolicies.parts(
+            shape,
+            settings.network_policies,
+            has_load_balancers=False,
+            shared=shared,
+            open_ports=list(_ports(ingress_class).values()),
+        ),
         API: Desired(SERVICES, _service(shape, ingress_class), deletion_stage=_REST_STAGE),
-        FIRST_START: Desired(SECRETS, _first_start(shape, settings, ingress_class), deletion_stage=_REST_STAGE),
+        FIRST_START: Desired(SECRETS, first_start, deletion_stage=_REST_STAGE),
     }
     for number in range(shape.control_plane.replicas):
         name = server(number)
@@ -57,8 +69,11 @@ def _namespace(shape: Shape) -> Object:
     return obj
 
 
+def _ports(ingress_class: str) -> dict[str, int]:
+    return {"api": API_PORT} | ({} if ingress_class == "none" else {"http": 80, "https": 443})
+
+
 def _service(shape: Shape, ingress_class: str) -> Object:
-    ports = {"api": API_PORT} | ({} if ingress_class == "none" else {"http": 80, "https": 443})
     return of_cluster(
         shape,
         SERVICES,
@@ -67,14 +82,14 @@ def _service(shape: Shape, ingress_class: str) -> Object:
             "type": "LoadBalancer",
             "selector": {wellknown.CLUSTER_NAME_LABEL: shape.name},
             "ports": [
-                {"name": name, "port": port, "targetPort": port, "protocol": "TCP"} for name, port in ports.items()
+                {"name": name, "port": port, "targetPort": port, "protocol": "TCP"}
+                for name, port in _ports(ingress_class).items()
             ],
         },
     )
 
 
-def _first_start(shape: Shape, settings: Kubevirt, ingress_class: str) -> Object:
-    text = cloudinit.user_data(shape, settings.k3s, ingress_class)
+def _first_start(shape: Shape, text: str) -> Object:
     obj = of_cluster(shape, SECRETS, _first_start_name(shape))
     return {**obj, "type": "Opaque", "data": {"userdata": base64.b64encode(text.encode()).decode()}}
 
@@ -87,21 +102,22 @@ def _machine(shape: Shape, settings: Kubevirt, name: str, observed: Object | Non
     spec: Object = {
         "runStrategy": "Always",
         "dataVolumeTemplates": _disks(shape, settings, name, observed),
-        "template": {
-            "metadata": {
-                "labels": {
-                    wellknown.CLUSTER_NAME_LABEL: shape.name,
-                    _VM_LABEL: name,
-                    "environment": shape.environment,
-                    "cluster-type": shape.cluster_type,
-                }
-            },
-            "spec": _guest(shape, name),
-        },
+        "template": {"metadata": _labelled(shape, name), "spec": _guest(shape, name)},
     }
     obj = of_cluster(shape, VIRTUAL_MACHINES, name, spec)
     obj["metadata"]["labels"] |= {"environment": shape.environment, "cluster-type": shape.cluster_type}
     return obj
+
+
+def _labelled(shape: Shape, name: str) -> Object:
+    labels = {
+        wellknown.CLUSTER_NAME_LABEL: shape.name,
+        _VM_LABEL: name,
+        "environment": shape.environment,
+        "cluster-type": shape.cluster_type,
+    }
+    may_migrate = _has_others(shape) and shape.live_migration
+    return {"labels": labels, **({"annotations": {kubevirt.MAY_MIGRATE: "true"}} if may_migrate else {})}
 
 
 def _disks(shape: Shape, settings: Kubevirt, name: str, observed: Object | None) -> list[Object]:
@@ -135,7 +151,9 @@ def _guest(shape: Shape, name: str) -> Object:
                     {"name": _CLOUD_INIT, "disk": {"bus": "virtio"}},
                     {"name": _KEYS, "disk": {"bus": "virtio"}, "serial": cloudinit.KEYS_DISK},
                 ],
-                "interfaces": [{"name": _NETWORK, "masquerade": {}}],
+                # Behind masquerade every machine has the same address, which never changes: right for one alone, and
+                # nothing that several could reach each other by.
+                "interfaces": [{"name": _NETWORK, **({"bridge": {}} if _has_others(shape) else {"masquerade": {}})}],
             },
         },
         "networks": [{"name": _NETWORK, "pod": {}}],
@@ -153,6 +171,10 @@ def _guest(shape: Shape, name: str) -> Object:
     if shape.live_migration:
         spec["evictionStrategy"] = "LiveMigrate"
     return spec
+
+
+def _has_others(shape: Shape) -> bool:
+    return shape.control_plane.replicas > 1
 
 
 def _apart(shape: Shape) -> Object:
