@@ -184,12 +184,17 @@ def test_a_kubeconfig_that_only_has_the_name_is_passed_on_to_nobody() -> None:
     ("before", "after", "told"),
     [
         pytest.param(
-            {}, {"memoryGi": 64}, ["restarts 1 server: dev-server-0; the API is away meanwhile"], id="one server"
+            {},
+            {"memoryGi": 64},
+            [
+                "server dev-server-0: recreate: it is restarted, and the API is away meanwhile: memory 32Gi -> 64Gi",
+            ],
+            id="one server",
         ),
         pytest.param(
             {"highAvailability": True},
             {"highAvailability": True, "cpuCores": 4},
-            ["restarts 3 servers, one by one: dev-server-0, dev-server-1, dev-server-2"],
+            [f"server dev-server-{number}: it is restarted, one after the other: cores 8 -> 4" for number in range(3)],
             id="three servers",
         ),
         pytest.param({}, {"environment": "staging", "cpuCores": 8, "memoryGi": 32}, [], id="labels alone"),
@@ -198,7 +203,10 @@ def test_a_kubeconfig_that_only_has_the_name_is_passed_on_to_nobody() -> None:
 def test_what_a_change_does_to_servers(before: dict[str, Any], after: dict[str, Any], told: list[str]) -> None:
     kind = offering.STANDARD.kind_of(claim())
     assert kind is not None
-    assert kind.effects(compose(claim(**before)), compose(claim(**after)), {}) == told
+    one, other = (
+        {name: part.object for name, part in compose(claim(**each)).desired.items()} for each in (before, after)
+    )
+    assert [str(each) for each in kind.effects(one, other, {})] == told
 
 
 def test_k3s_is_pinned_to_the_release_of_the_platform_file() -> None:

@@ -1,33 +1,43 @@
-"""What becomes of servers in virtual machines when they are composed otherwise than before.
+"""What becomes of servers in virtual machines when they are composed otherwise than before: other sizes restart them.
 
-None is ever replaced: what would take new ones is refused. So their data is never lost by a change of a claim.
+None is ever replaced: what would take new ones is refused. So no change of a claim loses what is in its cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from steelyard.api.k3s import VIRTUAL_MACHINES
 from steelyard.compose.cluster import watching
-from steelyard.compose.composed import Composed
+from steelyard.compose.effects import Disruption, Effect, Parts, Required
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
-
-def of(before: Composed, after: Composed, required: Mapping[str, Sequence[Object]]) -> list[str]:
-    """`restarts 1 server: dev-server-0; the API is away meanwhile`"""
-    restarted = [
-        objects.name(part.object)
-        for name, part in after.desired.items()
-        if part.resource == VIRTUAL_MACHINES and name in before.desired and _guest(before, name) != _guest(after, name)
-    ]
-    found = list(watching.effects_of(before, after, required))
-    if restarted:
-        count = "1 server" if len(restarted) == 1 else f"{len(restarted)} servers, one by one"
-        away = "; the API is away meanwhile" if len(restarted) == 1 else ""
-        found.append(f"restarts {count}: {', '.join(restarted)}{away}")
-    return found
+_SIZES: Final = {"cores": ("cpu", "cores"), "memory": ("memory", "guest")}
 
 
-def _guest(composed: Composed, name: str) -> object:
-    return objects.at(composed.desired[name].object, "spec", "template", "spec")
+def of(before: Parts, after: Parts, required: Required) -> Sequence[Effect]:
+    return [*watching.effects_of(before, after, required), *_restarts(before, after)]
+
+
+def _restarts(before: Parts, after: Parts) -> Iterator[Effect]:
+    servers = [name for name, obj in after.items() if obj.get("kind") == VIRTUAL_MACHINES.kind]
+    is_alone = len(servers) == 1
+    for name in servers:
+        old, new = before.get(name), after[name]
+        if old is None or not (reason := _reason(old, new)):
+            continue
+        how = "it is restarted, and the API is away meanwhile" if is_alone else "it is restarted, one after the other"
+        disruption = Disruption.RECREATE if is_alone else Disruption.ROLLING
+        yield Effect(disruption, f"server {objects.name(new)}", f"{how}: {reason}", name)
+
+
+def _reason(old: Object, new: Object) -> str:
+    """`memory 32Gi -> 64Gi`; empty where the server goes on as it is."""
+    changed: list[str] = []
+    for word, path in _SIZES.items():
+        one, other = (objects.at(each, "spec", "template", "spec", "domain", *path) for each in (old, new))
+        if one != other:
+            changed.append(f"{word} {one} -> {other}")
+    return ", ".join(changed)
