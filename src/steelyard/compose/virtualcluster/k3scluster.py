@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Final
 
+from steelyard.api.k3s import VIRTUAL_MACHINES
 from steelyard.compose import names
 from steelyard.compose.cluster import conditions, integrating
 from steelyard.compose.cluster import kubeconfig as kubeconfigs
@@ -91,15 +92,15 @@ def _refuse_anothers(claim: Object, observed: Observed) -> None:
 
 
 def _with_readiness(desired: dict[str, Desired], observed: Observed, here: Progress) -> dict[str, Desired]:
-    def is_ready(name: str) -> bool:
+    def is_ready(name: str, part: Desired) -> bool:
         found = observed.resources.get(name)
         if found is None:
             return False
         if name == servers.API:
             return bool(here.endpoint)
-        return not name.startswith("server-") or objects.at(found, "status", "ready") is True
+        return part.resource != VIRTUAL_MACHINES or objects.at(found, "status", "ready") is True
 
-    return {name: dataclasses.replace(part, ready=is_ready(name)) for name, part in desired.items()}
+    return {name: dataclasses.replace(part, ready=is_ready(name, part)) for name, part in desired.items()}
 
 
 def _status(asked: Asked, here: Progress, kubeconfig: Object | None, platform: Platform) -> Object:
