@@ -11,6 +11,8 @@ from typing import Annotated, Final, Generic, Literal, TypeVar
 from pydantic import Field
 
 from steelyard.api.model import ApiModel, Conditions
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
 
 CATEGORY: Final = "claim"
 """The category of every claim's definition: by it clients find out which kinds are claims."""
@@ -18,6 +20,8 @@ CATEGORIES: Final = (CATEGORY, "steelyard")
 
 PROTECTED: Final = "steelyard.dev/protected"
 """Annotation: with the value "true" the claim cannot be deleted."""
+DELETION_PROTECTION: Final = "spec.parameters.deletionProtection"
+"""The same as a field, of the kinds that have it."""
 
 ObjectName = Annotated[
     str,
@@ -120,3 +124,10 @@ class ClaimStatus(ApiModel):
     observed_generation: int | None = Field(
         default=None, description="The metadata.generation that this status is about."
     )
+
+
+def protected_by(claim: Object) -> str:
+    """What keeps the claim from being deleted; empty where nothing does."""
+    if objects.annotations(claim).get(PROTECTED) == "true":
+        return f"the annotation {PROTECTED}"
+    return DELETION_PROTECTION if objects.at(claim, "spec", "parameters", "deletionProtection") is True else ""

@@ -17,7 +17,7 @@ from steelyard.kube.objects import Object
 _KEPT_AS_THEY_ARE = frozenset(
     {
         "type", "format", "description", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems",
-        "maxItems", "uniqueItems", "required", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
+        "maxItems", "maxProperties", "uniqueItems", "required", "x-kubernetes-list-type", "x-kubernetes-list-map-keys",
         "x-kubernetes-map-type", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
     }
 )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from steelyard.api import resources
 from steelyard.api.authors import AUTHOR, GROUPS
-from steelyard.api.claims import PROTECTED
+from steelyard.api.claims import DELETION_PROTECTION, PROTECTED
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -31,6 +31,10 @@ _OF_CLUSTER_API: Final = "^.+-(ca|etcd|sa|proxy|apiserver-etcd-client|kubeconfig
 
 
 _ENVIRONMENT: Final = "spec.parameters.environment"
+_IS_PROTECTED: Final = (
+    f"has(oldObject.spec) && has(oldObject.spec.parameters) && has(oldObject.{DELETION_PROTECTION}) && "
+    f"oldObject.{DELETION_PROTECTION} == true"
+)
 
 
 def connection_secrets(
@@ -144,6 +148,7 @@ def protection(domain: str, claims: Sequence[Resource]) -> Object:
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": constraints(claims, "DELETE"),
+            "variables": [{"name": "isProtected", "expression": _IS_PROTECTED}],
             "validations": [
                 {
                     "expression": f"{_annotation('oldObject', PROTECTED)} != 'true'",
@@ -152,7 +157,13 @@ def protection(domain: str, claims: Sequence[Resource]) -> Object:
                     f"annotation {PROTECTED}; to delete it, take that off first: kubectl annotate ' + "
                     f"oldObject.kind.lowerAscii() + ' ' + oldObject.metadata.name + ' -n ' + request.namespace + "
                     f"' {PROTECTED}-'",
-                }
+                },
+                {
+                    "expression": "!variables.isProtected",
+                    "reason": "Forbidden",
+                    "messageExpression": "oldObject.kind + ' ' + oldObject.metadata.name + ' is protected by "
+                    f"{DELETION_PROTECTION}; to delete it, set that to false first'",
+                },
             ],
         },
     }

@@ -22,3 +22,7 @@ def virtual_clusters(domain: str) -> Resource:
 
 def workload_clusters(domain: str) -> Resource:
     return Resource(compute_group(domain), "v1alpha1", "workloadclusters", "WorkloadCluster")
+
+
+def kubernetes_clusters(domain: str) -> Resource:
+    return Resource(compute_group(domain), "v1alpha1", "kubernetesclusters", "KubernetesCluster")

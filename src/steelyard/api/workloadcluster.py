@@ -18,14 +18,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from steelyard.api import admission, claims, infrastructures, model, resources, versions
-from steelyard.api.claims import ClaimSpec, ClaimStatus, EnvironmentName, ObjectReference, SecretReference
+from steelyard.api import admission, claims, clusterrules, infrastructures, model, resources, versions
+from steelyard.api.claims import ClaimSpec, EnvironmentName, SecretReference
+from steelyard.api.clusterfields import NAME_SCHEMA, ClusterFields, ClusterStatus, UsedClusterFields
 from steelyard.api.infrastructures import InfrastructureName
 from steelyard.api.model import ApiModel, Column, Kind, Scale
 from steelyard.api.sizes import ControlPlaneReplicas, CpuCores, DiskGb, MemoryGi, WorkerReplicas
-
-NAME_MAX = 49
-"""`<name>-control-plane` must fit into a label value, which holds 63 characters."""
 
 _FROM_ENVIRONMENT = "Default: the environment's."
 
@@ -34,8 +32,8 @@ KubernetesVersion = Annotated[
 ]
 
 
-class Parameters(ApiModel):
-    """What kind of cluster."""
+class Sizes(ApiModel):
+    """What this kind calls its sizes."""
 
     environment: EnvironmentName = Field(
         description="The stage the cluster serves. It decides every size that is not given here, see the platform file."
@@ -59,9 +57,10 @@ class Parameters(ApiModel):
         description=f"Kubernetes version with its patch, e.g. v1.32.1, from {versions.RANGE}. It rises by one minor "
         f"version at a time and never falls. A change replaces the nodes. {_FROM_ENVIRONMENT}",
     )
-    infrastructure: InfrastructureName | None = Field(
-        default=None, description="What the machines are made of. Default: the platform file's infrastructure."
-    )
+
+
+class Parameters(ClusterFields, Sizes):
+    """What kind of cluster."""
 
 
 class WorkloadClusterSpec(ClaimSpec[Parameters]):
@@ -78,7 +77,7 @@ class WorkloadClusterSpec(ClaimSpec[Parameters]):
     )
 
 
-class UsedParameters(ApiModel):
+class UsedParameters(UsedClusterFields):
     """Every parameter with the value in use, whether from the claim or from the environment."""
 
     environment: EnvironmentName
@@ -91,24 +90,8 @@ class UsedParameters(ApiModel):
     kubernetes_version: Annotated[str, Field(max_length=32)]
 
 
-class ReplicaCounts(ApiModel):
-    desired: int = Field(description="How many there are to be.")
-    ready: int = Field(description="How many are ready.")
-    summary: str = Field(description="ready/desired, for the printed table.")
-
-
-class WorkloadClusterStatus(ClaimStatus):
+class WorkloadClusterStatus(ClusterStatus):
     parameters: UsedParameters | None = Field(default=None, description="What was used for each parameter.")
-    cluster_ref: ObjectReference | None = Field(default=None, description="The Cluster API Cluster behind the claim.")
-    endpoint: str | None = Field(default=None, description="URL of the cluster's API, once it is known.")
-    kubeconfig_secret: ObjectReference | None = Field(
-        default=None, description="The Secret with the administrator's kubeconfig (key value), once it exists."
-    )
-    vault_path: str | None = Field(
-        default=None, description="Where the kubeconfig is in Vault, if the platform works with one."
-    )
-    control_plane: ReplicaCounts | None = Field(default=None, description="Control-plane nodes.")
-    workers: ReplicaCounts | None = Field(default=None, description="Worker nodes.")
 
 
 def kind(domain: str, offered: Sequence[str] = infrastructures.OFFERED) -> Kind:
@@ -137,9 +120,15 @@ def kind(domain: str, offered: Sequence[str] = infrastructures.OFFERED) -> Kind:
             model.AGE,
         ),
         scale=Scale(".spec.parameters.workerReplicas", ".status.workers.ready"),
-        name_schema={"maxLength": NAME_MAX, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+        name_schema=NAME_SCHEMA,
         rules={
             "spec.parameters.infrastructure": (admission.offered_infrastructure(offered),),
-            "": (*admission.VERSION_STEPS, admission.CONNECTION_NAME),
+            "spec.parameters": (clusterrules.APART,),
+            "": (
+                *admission.VERSION_STEPS,
+                admission.CONNECTION_NAME,
+                *clusterrules.WHOLE,
+                clusterrules.grows("diskGb"),
+            ),
         },
     )

@@ -48,6 +48,10 @@ class Chart(SettingsModel):
 CILIUM: Final = Chart(repository="https://helm.cilium.io", version="1.17.4")
 CALICO: Final = Chart(repository="https://docs.tigera.io/calico/charts", version="v3.30.3")
 KUBE_OVN: Final = Chart(repository="https://kubeovn.github.io/kube-ovn", version="v1.13.13")
+METRICS_SERVER: Final = Chart(repository="https://kubernetes-sigs.github.io/metrics-server", version="3.12.2")
+KUBE_STATE_METRICS: Final = Chart(repository="https://prometheus-community.github.io/helm-charts", version="5.27.0")
+NODE_EXPORTER: Final = Chart(repository="https://prometheus-community.github.io/helm-charts", version="4.45.3")
+CERT_EXPORTER: Final = Chart(repository="https://joe-elliott.github.io/cert-exporter", version="3.12.0")
 
 
 class NetworkPlugins(SettingsModel):
@@ -59,6 +63,15 @@ class NetworkPlugins(SettingsModel):
     kube_ovn: Chart = Field(default=KUBE_OVN, description="Kube-OVN.")
 
 
+class AddOns(SettingsModel):
+    """What claims can ask for by addOns. A change reaches every cluster that has the add-on."""
+
+    metrics_server: Chart = Field(default=METRICS_SERVER, description="For kubectl top and horizontal autoscaling.")
+    kube_state_metrics: Chart = Field(default=KUBE_STATE_METRICS, description="Metrics about objects of the cluster.")
+    node_exporter: Chart = Field(default=NODE_EXPORTER, description="Metrics about its machines.")
+    cert_exporter: Chart = Field(default=CERT_EXPORTER, description="Metrics about when certificates end.")
+
+
 class ArgoCD(Integration):
     """Argo CD on the management cluster, which deploys into all clusters."""
 
@@ -67,6 +80,7 @@ class ArgoCD(Integration):
     network_plugins: NetworkPlugins = Field(
         default=NetworkPlugins(), description="The charts that clusters get their network from."
     )
+    add_ons: AddOns = Field(default=AddOns(), description="The charts of what claims can have installed.")
 
 
 class Vault(Integration):

@@ -1,0 +1,172 @@
+"""What an API server refuses in a claim for a cluster because of the platform file, or of who asks: a policy.
+
+Ranges that are reserved or another's, an address for the API where the infrastructure gives none, too little memory for
+kubeadm; labels that a kubelet may not set; and a ttl by somebody who may not delete the claim. Judged when a claim is
+created and when the field changes, never again: another platform file locks nobody out. The same sentences are used
+where composition refuses (`compose/cluster/fields.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from steelyard.api import resources
+from steelyard.api.clusterfields import LABEL_KEY
+from steelyard.api.policies import POLICIES, constraints
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
+
+LABEL_MAX: Final = 63
+ENDPOINT: Final = "spec.parameters.apiEndpoint"
+POOLS: Final = "spec.parameters.nodePools"
+
+_PODS: Final = "spec.parameters.podCidr"
+_SERVICES: Final = "spec.parameters.serviceCidr"
+_TTL: Final = "spec.parameters.ttl"
+_INFRASTRUCTURE: Final = "spec.parameters.infrastructure"
+_OF_KUBERNETES: Final = r"^([^/]*[.])?(kubernetes[.]io|k8s[.]io)/"
+_ALLOWED: Final = r"^(([^/]*[.])?(node|kubelet)[.]kubernetes[.]io/|topology[.]kubernetes[.]io/(zone|region)$)"
+"""What a kubelet may set of those: the admission plugin NodeRestriction keeps the others from it."""
+_KEY_MAX: Final = 317
+
+
+def no_endpoint(infrastructure: str) -> str:
+    return (
+        f"the address of a cluster's API cannot be chosen on {infrastructure}; leave it out, or choose another "
+        "spec.parameters.infrastructure"
+    )
+
+
+def too_little_memory(least: int) -> str:
+    return f"but kubeadm needs {least} on this infrastructure; ask for {least} or more"
+
+
+def label_problem(key: str) -> str:
+    if len(key) > _KEY_MAX or not re.match(LABEL_KEY, key):
+        return _NO_KEY
+    return _NOT_THEIRS if re.match(_OF_KUBERNETES, key) and not re.match(_ALLOWED, key) else ""
+
+
+_NO_KEY: Final = "write a label as in example.com/gpu"
+_NOT_THEIRS: Final = "labels of kubernetes.io and k8s.io are not a machine's to set; use a domain of your own"
+
+
+def limits(
+    domain: str,
+    claims: Sequence[Resource],
+    *,
+    default: str,
+    without_endpoint: Sequence[str],
+    reserved: Sequence[str],
+    shared: Mapping[str, str],
+    memory: Mapping[str, int],
+) -> Object:
+    """`default` is the infrastructure of claims that name none; `without_endpoint` are those on which an endpoint
+    cannot be chosen; `shared` has the range of pods or services where all clusters have the same; `memory` the least
+    GiB of a control-plane machine by infrastructure.
+    """
+    rules = [
+        *(_not_reserved(field, reserved) for field in (_PODS, _SERVICES) if reserved),
+        *(_apart(field, shared[what]) for field, what in ((_PODS, "services"), (_SERVICES, "pods")) if what in shared),
+        *([_endpoint(without_endpoint)] if without_endpoint else []),
+        *([_memory(memory)] if memory else []),
+        _LABELS,
+        _MAY_DELETE,
+    ]
+    infrastructure = f"has(object.{_INFRASTRUCTURE}) ? string(object.{_INFRASTRUCTURE}) : '{default}'"
+    return {
+        "apiVersion": POLICIES.api_version,
+        "kind": POLICIES.kind,
+        "metadata": {"name": f"cluster-limits.{resources.compute_group(domain)}"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": constraints(claims),
+            "matchConditions": [{"name": "has-parameters", "expression": "has(object.spec.parameters)"}],
+            "variables": [{"name": "infrastructure", "expression": infrastructure}],
+            "validations": rules,
+        },
+    }
+
+
+def _is_new(field: str) -> str:
+    is_another = f"oldObject == null || !has(oldObject.{field}) || oldObject.{field} != object.{field}"
+    return f"(has(object.{field}) && ({is_another}))"
+
+
+def _overlap(field: str, other: str) -> str:
+    """`other` is CEL for a range, of the same family of addresses or not."""
+    return (
+        f"(cidr(object.{field}).containsIP(cidr({other}).ip()) || cidr({other}).containsIP(cidr(object.{field}).ip()))"
+    )
+
+
+def _validation(expression: str, message: str, reason: str = "Invalid") -> Object:
+    return {"expression": expression, "reason": reason, "messageExpression": message}
+
+
+def _not_reserved(field: str, reserved: Sequence[str]) -> Object:
+    listed = ", ".join(f"'{each}'" for each in reserved)
+    found = f"[{listed}].filter(each, {_overlap(field, 'each')})"
+    return _validation(
+        f"!{_is_new(field)} || !isCIDR(object.{field}) || size({found}) == 0",
+        f"'{field}: ' + object.{field} + ' overlaps with ' + {found}[0] + ', which the platform file reserves "
+        "(networks.reserved); choose another range, or leave the field out'",
+    )
+
+
+def _apart(field: str, shared: str) -> Object:
+    other = _SERVICES if field == _PODS else _PODS
+    what = "Services" if field == _PODS else "pods"
+    overlaps = _overlap(field, f"'{shared}'")
+    return _validation(
+        f"!{_is_new(field)} || has(object.{other}) || !isCIDR(object.{field}) || !{overlaps}",
+        f"'{field}: ' + object.{field} + ' overlaps with {shared}, which the {what} of the cluster have; choose "
+        "another range, or leave the field out, or set both'",
+    )
+
+
+def _endpoint(without: Sequence[str]) -> Object:
+    listed = ", ".join(f"'{each}'" for each in without)
+    before, _, after = no_endpoint("\0").partition("\0")
+    return _validation(
+        f"!{_is_new(ENDPOINT)} || !(variables.infrastructure in [{listed}])",
+        f"'{ENDPOINT}: {_quoted(before)}' + variables.infrastructure + '{_quoted(after)}'",
+    )
+
+
+def _memory(least: Mapping[str, int]) -> Object:
+    """Of whichever field the kind has. What the environment says instead is known to composition."""
+    known = ", ".join(f"'{name}': {amount}" for name, amount in least.items())
+    number, text = "spec.parameters.memoryGi", "spec.parameters.controlPlaneMemory"
+    asked = (
+        f"({_is_new(number)} ? int(object.{number}) : {_is_new(text)} && object.{text}.matches('^[0-9]+Gi$') ? "
+        f"int(object.{text}.replace('Gi', '')) : 1000000)"
+    )
+    here = f"{{{known}}}[variables.infrastructure]"
+    return _validation(
+        f"!(variables.infrastructure in {{{known}}}) || {asked} >= {here}",
+        f"(has(object.{number}) ? '{number}' : '{text}') + ': control-plane machines have ' + string({asked}) + ' GiB "
+        f"of memory, but kubeadm needs ' + string({here}) + ' on this infrastructure; ask for ' + string({here}) + "
+        "' or more'",
+    )
+
+
+_KEYS: Final = "each.labels.exists(key, "
+_LABELED: Final = f"object.{POOLS}.filter(each, has(each.labels))"
+_LABELS: Final = _validation(
+    f"!{_is_new(POOLS)} || !{_LABELED}.exists(each, {_KEYS}size(key) > {_KEY_MAX} || !key.matches('{LABEL_KEY}') || "
+    f"(key.matches('{_OF_KUBERNETES}') && !key.matches('{_ALLOWED}'))))",
+    f"'{POOLS}: a label of a pool cannot be used: {_NO_KEY}; {_NOT_THEIRS.replace(chr(39), chr(92) + chr(39))}'",
+)
+_MAY_DELETE: Final = _validation(
+    f"oldObject == null || !{_is_new(_TTL)} || authorizer.group(request.resource.group).resource("
+    "request.resource.resource).namespace(request.namespace).name(object.metadata.name).check('delete').allowed()",
+    f"'{_TTL}: it deletes the claim, which ' + request.userInfo.username + ' may not: ask somebody who may'",
+    "Forbidden",
+)
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "\\'")

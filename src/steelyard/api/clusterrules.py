@@ -1,0 +1,92 @@
+"""CEL rules over several fields of a claim for a cluster, for the definition of every kind that has `ClusterFields`.
+
+What a cluster has once been made with stays: its infrastructure, its ranges and its endpoint, since nothing inside it
+could follow a change. As in `admission.py`, a claim that is stored is not locked out.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from steelyard.api.clusterfields import SINCE_V2, ClusterFields
+
+_PARAMETERS: Final = "spec.parameters"
+_USED: Final = "status.parameters"
+_LABEL: Final = 63
+
+APART: Final[dict[str, Any]] = {
+    "rule": "!has(self.podCidr) || !has(self.serviceCidr) || !isCIDR(self.podCidr) || !isCIDR(self.serviceCidr) || "
+    "!(cidr(self.podCidr).containsIP(cidr(self.serviceCidr).ip()) || "
+    "cidr(self.serviceCidr).containsIP(cidr(self.podCidr).ip()))",
+    "message": "podCidr and serviceCidr overlap: an address would be both a pod's and a Service's; choose ranges that "
+    "have none in common",
+    "fieldPath": ".podCidr",
+}
+"""For `spec.parameters`."""
+
+
+def stays(field: str, what: str) -> dict[str, Any]:
+    """For the whole object: the field may say nothing but what the status reports."""
+    now, before, used = f"self.{_PARAMETERS}.{field}", f"oldSelf.{_PARAMETERS}.{field}", f"oldSelf.{_USED}.{field}"
+    return {
+        "rule": f"!has({now}) || (has({before}) && {before} == {now}) || {_not_reported(field)} || {now} == {used}",
+        "messageExpression": f"'{what} ' + {used} + ', which cannot become another: put that back, or leave the field "
+        "out, and make a claim of another name for ' + " + now,
+        "fieldPath": f".{_PARAMETERS}.{field}",
+    }
+
+
+def grows(field: str, number: str = "{}") -> dict[str, Any]:
+    """For the whole object: a root disk. `number` is CEL that makes a number of the field where it is a text."""
+    now, before, used = f"self.{_PARAMETERS}.{field}", f"oldSelf.{_PARAMETERS}.{field}", f"oldSelf.{_USED}.{field}"
+    return {
+        "rule": f"!has({now}) || (has({before}) && {before} == {now}) || {_not_reported(field)} || "
+        f"{number.format(now)} >= {number.format(used)}",
+        "message": "disks do not shrink: leave it as it was (status.parameters says what is used), or ask for more; "
+        "for smaller ones make a claim of another name",
+        "fieldPath": f".{_PARAMETERS}.{field}",
+    }
+
+
+def _not_reported(field: str) -> str:
+    return f"!has(oldSelf.status) || !has(oldSelf.{_USED}) || !has(oldSelf.{_USED}.{field})"
+
+
+_ENDPOINT: Final = f"{_PARAMETERS}.apiEndpoint"
+_ENDPOINT_STAYS: Final[dict[str, Any]] = {
+    "rule": "!has(oldSelf.status) || !has(oldSelf.status.clusterRef) || "
+    f"(has(self.{_ENDPOINT}) ? has(oldSelf.{_ENDPOINT}) && self.{_ENDPOINT} == oldSelf.{_ENDPOINT} : "
+    f"!has(oldSelf.{_ENDPOINT}))",
+    "message": "the address of a cluster's API is in its certificates and kubeconfigs, and cannot be set, changed or "
+    "taken out later: leave it as it was, or make a claim of another name",
+    "fieldPath": f".{_ENDPOINT}",
+}
+_POOL_NAMES: Final[dict[str, Any]] = {
+    "rule": f"!has(self.{_PARAMETERS}.nodePools) || self.{_PARAMETERS}.nodePools.all(each, "
+    f"size(self.metadata.name) + size(each.name) < {_LABEL})",
+    "message": f"<claim>-<pool> must fit into a label, which holds {_LABEL} characters: shorten the names of pools",
+    "fieldPath": f".{_PARAMETERS}.nodePools",
+}
+
+
+def _since_v2() -> dict[str, Any]:
+    fields = [ClusterFields.model_fields[name].alias or name for name in SINCE_V2]
+    given = " || ".join(f"has(self.{_PARAMETERS}.{each})" for each in fields)
+    return {
+        "rule": "!has(oldSelf.status) || !has(oldSelf.status.compositionRevision) || "
+        f"oldSelf.status.compositionRevision != 'v1' || !({given})",
+        "messageExpression": f"'the claim is pinned to composition revision v1, which knows nothing of "
+        f"{', '.join(fields)}; move it on first: steelyard revise ' + self.metadata.name + ' --to v2'",
+        "fieldPath": f".{_PARAMETERS}",
+    }
+
+
+WHOLE: Final[tuple[dict[str, Any], ...]] = (
+    stays("infrastructure", "the machines of the cluster are of"),
+    stays("podCidr", "the pods of the cluster are in"),
+    stays("serviceCidr", "the Services of the cluster are in"),
+    _ENDPOINT_STAYS,
+    _POOL_NAMES,
+    _since_v2(),
+)
+"""For the whole object, of every kind."""
