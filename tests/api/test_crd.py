@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from steelyard.api import resources, workloadcluster
+from steelyard.api import clusterfields, resources, workloadcluster
 from steelyard.compose import offering
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -154,7 +154,7 @@ def test_a_name_that_leads_to_names_too_long_or_wrong_is_refused(name: str) -> N
 
 
 def test_the_longest_name_leaves_room_for_what_derives_from_it() -> None:
-    assert len("a" * workloadcluster.NAME_MAX + "-control-plane") == 63
+    assert len("a" * clusterfields.NAME_MAX + "-control-plane") == 63
 
 
 def test_kinds_are_in_the_platforms_domain() -> None:
@@ -162,6 +162,7 @@ def test_kinds_are_in_the_platforms_domain() -> None:
 
     assert names == [
         "workloadclusters.compute.pnats.cloud",
+        "kubernetesclusters.compute.pnats.cloud",
         "virtualclusters.compute.pnats.cloud",
         "postgresqlinstances.database.pnats.cloud",
         "redisinstances.cache.pnats.cloud",

@@ -19,10 +19,10 @@ from pydantic import Field
 
 from steelyard.api import admission, claims, infrastructures, model, resources, versions
 from steelyard.api.claims import ClaimSpec, ClaimStatus, EnvironmentName, ObjectReference, SecretReference
+from steelyard.api.clusterfields import NAME_SCHEMA, ReplicaCounts
 from steelyard.api.infrastructures import InfrastructureName
 from steelyard.api.model import ApiModel, Column, Kind
 from steelyard.api.sizes import CpuCores, DiskGb, MemoryGi
-from steelyard.api.workloadcluster import NAME_MAX, ReplicaCounts
 
 INSTALLED_ONCE: Final = ("kubevirt",)
 """Infrastructures on which a server is what it was made as: k3s is installed by its first start."""
@@ -145,7 +145,7 @@ def kind(domain: str, offered: Sequence[str] = infrastructures.OFFERED) -> Kind:
             Column("Message", ".status.message", "What is going on.", priority=1),
             model.AGE,
         ),
-        name_schema={"maxLength": NAME_MAX, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+        name_schema=NAME_SCHEMA,
         rules={
             "spec.parameters.infrastructure": (admission.offered_infrastructure(offered),),
             "": (

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from steelyard.api import catalogue, crd
 from steelyard.api.versions import is_offered
 from steelyard.compose.claimkind import ClaimKind
+from steelyard.compose.composed import NOTHING
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.schema import default, parse, prune, validate
@@ -41,9 +42,16 @@ def of(kind: ClaimKind, platform: Platform) -> Check:
         found += [_unknown(field, _beside(document, field)) for field in prune.prune(schema, checked)]
         default.apply_defaults(schema, checked)
         found += [_told(cause.field, cause.message) for cause in validate.validate(schema, checked)]
-        return [*found, *_asked_of_platform(kind, checked, platform)]
+        found += _asked_of_platform(kind, checked, platform)
+        return found or _refused(kind, checked, platform)
 
     return problems
+
+
+def _refused(kind: ClaimKind, claim: Object, platform: Platform) -> list[str]:
+    """What composition would say of it, which is what the kind's own policies ask."""
+    refusal = kind.compose(claim, NOTHING, platform).refusal
+    return [refusal.message] if refusal is not None else []
 
 
 def _told(field: str, message: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from steelyard.api.clusterapi import resources, wellknown
-from steelyard.compose import healthchecks, names
+from steelyard.compose import autoscaling, healthchecks, names
 from steelyard.compose.composed import FIRST_STAGE, Desired
 from steelyard.compose.infrastructure import Infrastructure
 from steelyard.compose.parts import of_cluster, of_pool
@@ -181,25 +181,26 @@ def _bootstrap(shape: Shape, infrastructure: Infrastructure, base: str, pool: Po
 
 def _workers(shape: Shape, name: str, pool: Pool, *, machines: Object, bootstrap: Object) -> Object:
     own = {wellknown.CLUSTER_NAME_LABEL: shape.name, wellknown.MACHINE_DEPLOYMENT_LABEL: name}
-    return of_cluster(
-        shape,
-        resources.MACHINE_DEPLOYMENTS,
-        name,
-        {
-            "clusterName": shape.name,
-            "replicas": pool.replicas,
-            "selector": {"matchLabels": own},
-            "rollout": {
-                "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-            },
-            "template": {
-                "metadata": {"labels": dict(own)},
-                "spec": {
-                    "clusterName": shape.name,
-                    "version": shape.version,
-                    "bootstrap": {"configRef": bootstrap},
-                    "infrastructureRef": machines,
-                },
+    spec: Object = {
+        "clusterName": shape.name,
+        "replicas": pool.replicas,
+        "selector": {"matchLabels": own},
+        "rollout": {
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+        },
+        "template": {
+            "metadata": {"labels": dict(own)},
+            "spec": {
+                "clusterName": shape.name,
+                "version": shape.version,
+                "bootstrap": {"configRef": bootstrap},
+                "infrastructureRef": machines,
             },
         },
-    )
+    }
+    if pool.is_scaled_by_others:
+        del spec["replicas"]
+    obj = of_cluster(shape, resources.MACHINE_DEPLOYMENTS, name, spec)
+    if pool.bounds is not None:
+        obj["metadata"]["annotations"] = autoscaling.marks(pool, pool.bounds)
+    return obj

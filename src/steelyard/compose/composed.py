@@ -95,3 +95,6 @@ class Composed:
     waits_untold: bool = False
     """Something is waited for that is nobody's part and that nothing tells of: it must be looked for again."""
     refusal: Refusal | None = None
+    takes_turns: bool = False
+    """It takes something that other claims must not have, too, and knows it taken only by what is there: one claim at a
+    time is composed and applied."""

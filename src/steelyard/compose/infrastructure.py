@@ -56,6 +56,12 @@ class Infrastructure:
     """Whether its machines come with a network for pods. Where they do not, Nodes wait for a network plugin."""
     has_cloud_controller: bool = False
     """Whether kubelets leave the knowledge of their Node to a cloud controller manager, one of the `further` parts."""
+    has_endpoint: bool = False
+    """Whether the address of a cluster's API can be chosen."""
+    moves_machines: bool = False
+    """Whether machines can move between hosts while they run."""
+    least_memory_gi: int = 0
+    """What a control-plane machine needs to come up, where that is known."""
     further: Callable[[Shape], Mapping[str, Desired]] = _no_parts
     """Parts of a cluster besides those of Cluster API, by resource name; applied after them."""
     makes: tuple[Resource, ...] = ()

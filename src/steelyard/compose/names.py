@@ -23,6 +23,9 @@ finds its cluster again."""
 ENVIRONMENT: Final = "steelyard.dev/environment"
 RESOURCE_NAME: Final = "steelyard.dev/resource-name"
 """Annotation: which part of the composition the object is."""
+REPLICAS: Final = "steelyard.dev/replicas"
+"""Annotation of a MachineDeployment that an autoscaler scales: the number of machines that was applied. While it is
+what there is, nobody else has set it."""
 
 _DIGITS: Final = 6
 _READABLE: Final = 63 - 1 - _DIGITS

@@ -22,7 +22,12 @@ from steelyard.kube.objects import Object
 from steelyard.settings import Platform
 from steelyard.settings.networks import Pools, overlap
 
+KINDS: Final = ("WorkloadCluster", "KubernetesCluster", "VirtualCluster")
+"""Kinds of claims whose clusters have ranges."""
+CHOOSE_ANOTHER: Final = "choose another range, or leave the field out"
+RESERVED: Final = f"which the platform file reserves (networks.reserved); {CHOOSE_ANOTHER}"
 _REQUIRED: Final = "clusters-of-"
+_FIELDS: Final = {"pods": "spec.parameters.podCidr", "services": "spec.parameters.serviceCidr"}
 _MOST_TRIED: Final = 4096
 
 _IpNetwork: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -34,7 +39,9 @@ class Ranges:
     services: str
 
 
-def requirements(claim: Object, observed: Observed, platform: Platform, kinds: Iterable[str]) -> dict[str, Requirement]:
+def requirements(
+    claim: Object, observed: Observed, platform: Platform, kinds: Iterable[str] = KINDS
+) -> dict[str, Requirement]:
     """What must be looked up first: all clusters of claims of these kinds, where ranges are to be allocated and the
     claim has none yet.
     """
@@ -63,6 +70,38 @@ def of(claim: Object, asked: Ranges, observed: Observed, platform: Platform) -> 
             beside = [each for each in found.values() if each]
             found[what] = _allocated(claim, what, pools[what], [*taken, *beside]) if pools[what].pools else shared[what]
     return Ranges(found["pods"], found["services"])
+
+
+def problems(claim: Object, asked: Ranges, observed: Observed, platform: Platform) -> Iterator[str]:
+    """What is wrong with the ranges that a claim asks for, each with its field. One that the cluster has already is not
+    judged again."""
+    own = _own(claim, observed)
+    taken = list(_taken(claim, observed))
+    wanted = {"pods": asked.pods, "services": asked.services}
+    for what in ("pods", "services"):
+        range_ = wanted[what]
+        if not range_ or own.get(what):
+            continue
+        if reserved := platform.networks.reserved_by(range_):
+            yield f"{_FIELDS[what]}: {range_} overlaps with {reserved}, {RESERVED}"
+        elif other := next((each for each in taken if overlap(each, range_)), ""):
+            yield f"{_FIELDS[what]}: {range_} overlaps with {other}, which another cluster has; {CHOOSE_ANOTHER}"
+    yield from _beside_shared(own, wanted, platform)
+
+
+def _beside_shared(own: Mapping[str, str], wanted: Mapping[str, str], platform: Platform) -> Iterator[str]:
+    """Of one that is asked for alone, where the other is that of all clusters."""
+    shared = {"pods": platform.cluster_network.pods, "services": platform.cluster_network.services}
+    has_pools = {"pods": platform.networks.pods.pools, "services": platform.networks.services.pools}
+    for what, other in (("pods", "services"), ("services", "pods")):
+        is_alone = wanted[what] and not wanted[other] and not own.get(what) and not own.get(other)
+        if is_alone and not has_pools[other] and overlap(wanted[what], shared[other]):
+            yield f"{_FIELDS[what]}: {wanted[what]} overlaps with {shared[other]}, {of_all_clusters(other)}"
+
+
+def of_all_clusters(what: str) -> str:
+    """After a range that all clusters share: what it is, and what to do."""
+    return f"which the {'pods' if what == 'pods' else 'Services'} of the cluster have; {CHOOSE_ANOTHER}, or set both"
 
 
 def _own(claim: Object, observed: Observed) -> Mapping[str, str]:

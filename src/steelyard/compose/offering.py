@@ -15,6 +15,7 @@ from steelyard.compose.claimkind import ClaimKind
 from steelyard.compose.infrastructure import Infrastructure
 from steelyard.compose.infrastructures.kubevirt import KUBEVIRT
 from steelyard.compose.infrastructures.simulated import SIMULATED
+from steelyard.compose.kubernetescluster import kind as kubernetescluster
 from steelyard.compose.postgresqlinstance.kind import POSTGRESQL_INSTANCE
 from steelyard.compose.redisinstance.kind import REDIS_INSTANCE
 from steelyard.compose.virtualcluster import kind as virtualcluster
@@ -57,6 +58,7 @@ def offering(infrastructures: tuple[Infrastructure, ...], *more: ClaimKind) -> O
     """The kinds of this version on these infrastructures, and further kinds."""
     own = (
         workloadcluster.claim_kind(infrastructures),
+        kubernetescluster.claim_kind(infrastructures),
         virtualcluster.claim_kind(infrastructures),
         POSTGRESQL_INSTANCE,
         REDIS_INSTANCE,

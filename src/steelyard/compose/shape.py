@@ -47,6 +47,8 @@ class Pool:
     taints: tuple[Taint, ...] = ()
     bounds: tuple[int, int] | None = None
     """How few and how many machines an autoscaler may make of it; None where nothing scales it."""
+    is_scaled_by_others: bool = False
+    """Whether an autoscaler has set the number of its machines, which is then not applied."""
 
 
 @frozen
@@ -76,3 +78,5 @@ class Shape:
     """By which others select clusters, beside the environment."""
     endpoint: str = ""
     """`host:port` at which the API is to be reached, where the claim or the platform says so."""
+    add_ons: tuple[str, ...] = ()
+    """What is installed in it, by name."""

@@ -5,9 +5,13 @@ The embedded platform puts them into its own API at every start; `steelyard crds
 
 from __future__ import annotations
 
-from steelyard.api import catalogue, policies
+from collections.abc import Sequence
+
+from steelyard.api import catalogue, clusterpolicies, policies
+from steelyard.api.clusterfields import ClusterFields
 from steelyard.compose.offering import Offering
 from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
 from steelyard.settings import Platform
 from steelyard.settings.model import PREVIEW
 
@@ -29,6 +33,9 @@ def guards(platform: Platform, offering: Offering) -> tuple[tuple[Object, Object
     if staged:
         previews = PREVIEW.pattern if platform.has_previews else ""
         made.append(policies.environments(domain, staged, platform.environment_names(), previews))
+    clusters = [kind.resource(domain) for kind in offering.kinds if issubclass(kind.parameters, ClusterFields)]
+    if clusters:
+        made.append(_limits(platform, offering, clusters))
     listings = {
         name: each for name, each in platform.versions.listings().items() if name in offering.infrastructure_names
     }
@@ -43,4 +50,25 @@ def guards(platform: Platform, offering: Offering) -> tuple[tuple[Object, Object
     return (
         *((each, policies.binding(each)) for each in made),
         *((each, policies.binding(each, "Warn")) for each in warnings),
+    )
+
+
+def _limits(platform: Platform, offering: Offering, clusters: Sequence[Resource]) -> Object:
+    network, pools = platform.cluster_network, platform.networks
+    shared = {
+        what: range_
+        for what, range_, has_pools in (
+            ("pods", network.pods, bool(pools.pods.pools)),
+            ("services", network.services, bool(pools.services.pools)),
+        )
+        if not has_pools
+    }
+    return clusterpolicies.limits(
+        platform.domain,
+        clusters,
+        default=platform.infrastructure,
+        without_endpoint=[each.name for each in offering.infrastructures if not each.has_endpoint],
+        reserved=pools.reserved,
+        shared=shared,
+        memory={each.name: each.least_memory_gi for each in offering.infrastructures if each.least_memory_gi},
     )

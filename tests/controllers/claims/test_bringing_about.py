@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from steelyard import settings
 from steelyard.api import resources
 from steelyard.api.clusterapi import resources as clusterapi_resources
 from steelyard.kube import objects
@@ -245,13 +246,17 @@ async def test_a_claim_stored_for_an_infrastructure_that_is_not_there_is_refused
         assert await stage.objects_of() == []
 
 
-async def test_a_refused_change_takes_nothing_away(tmp_path: Path) -> None:
-    async with stages.opened(tmp_path, infrastructures=("simulated", "kvm")) as stage:
-        await stage.claim()
+async def test_a_claim_that_is_refused_from_now_on_loses_nothing(tmp_path: Path) -> None:
+    async with stages.opened(tmp_path, "environments: {load-test: {like: dev}}") as stage:
+        await stage.claim(environment="load-test")
         before = await stage.objects_of()
-        await stage.change({"spec": {"parameters": {"infrastructure": "kvm"}}})
 
-        assert (await stage.condition("Synced"))[1] == "InfrastructureCannotChange"
+        await stage.crash()
+        stage.platform = settings.parse("")
+        await stage.start()
+        await stage.settle()
+
+        assert (await stage.condition("Synced"))[1] == "EnvironmentNotAvailable"
         assert await stage.objects_of() == before
         assert len((await stage.get())["status"]["inventory"]) == len(before)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from steelyard.api import versions
 from steelyard.compose import names
 from steelyard.compose.infrastructure import Infrastructure
 from steelyard.compose.refusing import Refused
@@ -68,6 +69,26 @@ def namespace(claim: Object, infrastructure: Infrastructure) -> str:
 
 
 def network(infrastructure: Infrastructure, platform: Platform, plugin: str) -> Network:
-    """`plugin` is what carries the traffic of pods where the machines come without a network."""
+    """That of all clusters, for kinds that choose no ranges. `plugin` is what carries the traffic of pods where the
+    machines come without a network."""
     ranges = platform.cluster_network
     return Network(ranges.pods, ranges.services, "" if infrastructure.has_network else plugin)
+
+
+def version(environment: str, settings: Environment, asked: str | None, running: str) -> tuple[str, str]:
+    """The version to use, and why it is not the environment's, where a cluster that runs another cannot go there.
+
+    What a claim says itself was checked when it was written; another platform file was not.
+    """
+    wanted = versions.canonical(settings.kubernetes_version if asked is None else asked)
+    problem = versions.step_problem(running, wanted) if asked is None else ""
+    if not problem:
+        return wanted, ""
+    return running, (
+        f"the version of environment {environment}, {wanted}, cannot be reached from {running}: {problem}; "
+        "until then the cluster stays as it is. Name each version on the way in spec.parameters.kubernetesVersion"
+    )
+
+
+def running_version(claim: Object) -> str:
+    return str(objects.at(claim, "status", "parameters", "kubernetesVersion") or "")

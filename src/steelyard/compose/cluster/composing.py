@@ -7,11 +7,13 @@ A kind of claim reads its own parameters, brings them into `Asked`, and adds to 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Final
 
 from steelyard.api.claims import SecretReference
 from steelyard.api.clusterapi import resources, wellknown
-from steelyard.compose import clusterapi, names
+from steelyard.compose import autoscaling, clusterapi, managed, names
 from steelyard.compose.cluster import conditions, integrating, progress, watching
 from steelyard.compose.cluster import kubeconfig as kubeconfigs
 from steelyard.compose.cluster.progress import Progress
@@ -40,12 +42,16 @@ class Asked:
     parameters: Object
     """What is used for each parameter, as the status reports it."""
     counts: frozenset[str]
-    """Those of the parameters that only say how many machines there are."""
+    """Those of the parameters whose change replaces no machine by itself, such as how many there are."""
     connection: SecretReference | None = None
     held_back: str = ""
     """Why the environment's version is not used, where it cannot be."""
     vault_path: str | None = None
     """Where in Vault the kubeconfig is to go, where the claim says so."""
+    requirements: Mapping[str, Requirement] = field(default_factory=dict[str, Requirement])
+    """What must be looked up to know which ranges are free."""
+    without_effect: tuple[str, ...] = ()
+    """What the claim says and this infrastructure or platform does not act on, a sentence each."""
 
 
 def compose(claim: Object, asked: Asked, observed: Observed, platform: Platform) -> Composed:
@@ -83,27 +89,36 @@ def compose(claim: Object, asked: Asked, observed: Observed, platform: Platform)
         claim, asked.parameters, asked.counts, here, waiting_for=waiting_for, held_back=asked.held_back
     )
     return Composed(
-        desired=_with_readiness(desired, observed, here),
+        desired=_with_readiness(desired, observed, here, workers),
         requirements={
+            **asked.requirements,
             kubeconfigs.KUBECONFIG: Requirement(SECRETS, shape.namespace, names.kubeconfig_secret(shape.name)),
             watching.MACHINES: Requirement(
                 resources.MACHINES, shape.namespace, label=(wellknown.CLUSTER_NAME_LABEL, shape.name)
             ),
             **integrated.requirements,
         },
-        conditions=[*reported, *integrated.conditions],
+        conditions=[
+            *reported,
+            *integrated.conditions,
+            *autoscaling.conditions(shape.pools),
+            *managed.not_in_force(asked.without_effect),
+        ],
         status={**_status(asked, here, kubeconfig), **integrated.status},
         rolling=not (here.control_plane.complete and here.workers.complete),
         retained=integrated.retained | frozenset({CONNECTION} if secret is None and asked.connection else ()),
         waits_untold=integrated.waits_untold,
+        takes_turns=bool(asked.requirements),
     )
 
 
-def _with_readiness(desired: dict[str, Desired], observed: Observed, here: Progress) -> dict[str, Desired]:
+def _with_readiness(
+    desired: dict[str, Desired], observed: Observed, here: Progress, workers: Sequence[str]
+) -> dict[str, Desired]:
     ready = {
+        **dict.fromkeys(workers, here.workers.complete),
         clusterapi.INFRASTRUCTURE: here.infrastructure_provisioned,
         clusterapi.CONTROL_PLANE: here.control_plane.complete,
-        "workers": here.workers.complete,
         clusterapi.CLUSTER: here.infrastructure_provisioned and here.control_plane_initialized and not here.trouble,
     }
     return {

@@ -13,6 +13,7 @@ from steelyard.api.crossplane import PUSH_SECRETS
 from steelyard.compose.claimkind import Reported
 from steelyard.compose.composed import Condition, Desired, Observed
 from steelyard.compose.integrations import (
+    addons,
     argocd,
     backstage,
     cni,
@@ -55,6 +56,9 @@ REPORTED: Final = (
         "IntegrationNotAvailable",
         "The platform file enables what this version composes nothing for, or only together with another.",
     ),
+    Reported("AddOnsInstalled", "True", "Installed", "Argo CD has installed every add-on."),
+    Reported("AddOnsInstalled", "False", "Waiting", "Not yet; the message says in Argo CD's words what is missing."),
+    Reported("AddOnsInstalled", "Unknown", "NobodyInstallsThem", "Argo CD is not enabled."),
     Reported("NetworkInstalled", "Unknown", "NobodyInstallsIt", "Nothing here installs the cluster's network plugin."),
     Reported(
         "NetworkInstalled", "False", "ManifestsNotUsable", "What the platform file names for it cannot be used yet."
@@ -78,7 +82,7 @@ def of(subject: Subject) -> Integrated:
         return Integrated(conditions=_not_composed(enabled, "composition revision v1, which the claim is pinned to,"))
     missing = [name for name in enabled if name not in COMPOSED or COMPOSED[name] not in ("", *enabled)]
     found = Integrated(conditions=_not_composed([_named(name) for name in missing])) | _network(subject)
-    for each in (vault.of, externalsecrets.of, sharedservices.of, backstage.of):
+    for each in (addons.of, vault.of, externalsecrets.of, sharedservices.of, backstage.of):
         found |= each(subject)
     return found
 

@@ -85,7 +85,7 @@ def of(
 
 
 def _counts(desired: Object, observed: Object | None) -> Counts:
-    replicas_asked = int(desired["spec"]["replicas"])
+    replicas_asked = _replicas(desired, observed)
     status = objects.mapping(objects.at(observed, "status"))
     ready = int(status.get("readyReplicas") or 0)
     replicas = int(status.get("replicas") or 0)
@@ -98,6 +98,12 @@ def _counts(desired: Object, observed: Object | None) -> Counts:
         is_counted=is_current,
         is_up_to_date=replicas == up_to_date,
     )
+
+
+def _replicas(desired: Object, observed: Object | None) -> int:
+    """Where an autoscaler decides, what it has decided."""
+    asked = objects.at(desired, "spec", "replicas")
+    return int(objects.at(observed, "spec", "replicas") or 0) if asked is None else int(asked)
 
 
 def _sum(pools: Sequence[Counts]) -> Counts:

@@ -29,6 +29,8 @@ MACHINE_TEMPLATES: Final = Resource(
 MAY_MIGRATE: Final = "kubevirt.io/allow-pod-bridge-network-live-migration"
 _DISK: Final = "dv-volume"
 _NETWORK: Final = "default"
+_LEAST_MEMORY_GI: Final = 2
+"""kubeadm refuses to make a control plane of less than 1700 MB."""
 
 
 def infrastructure(settings: Kubevirt, shared: SharedServices) -> Infrastructure:
@@ -53,6 +55,9 @@ def infrastructure(settings: Kubevirt, shared: SharedServices) -> Infrastructure
         has_health_checks=True,
         has_network=False,
         has_cloud_controller=has_cloud_controller,
+        has_endpoint=True,
+        moves_machines=True,
+        least_memory_gi=_LEAST_MEMORY_GI,
         further=further,
         makes=(*kubevirtcloud.MAKES, *kubevirtpolicies.MAKES),
     )

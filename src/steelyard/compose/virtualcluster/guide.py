@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from steelyard.api.workloadcluster import NAME_MAX
+from steelyard.api.clusterfields import NAME_MAX
 from steelyard.compose.claimkind import Guide, Reported
 from steelyard.compose.cluster import integrating
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from steelyard.api import versions
 from steelyard.api.workloadcluster import Parameters, UsedParameters
+from steelyard.compose.cluster import choosing
 from steelyard.settings import Environment, Platform
 
 _T = TypeVar("_T")
@@ -16,17 +16,9 @@ def parameters(
 ) -> tuple[UsedParameters, str]:
     """What is used, and why the environment's version is not, where a cluster that runs another cannot go there.
 
-    A claim with `{environment: dev, workerReplicas: 4}` gets 4 workers, and dev's cores, memory, disk and version. What
-    a claim says of the version itself was checked when it was written; another platform file was not.
+    A claim with `{environment: dev, workerReplicas: 4}` gets 4 workers, and dev's cores, memory, disk and version.
     """
-    version = versions.canonical(_or(asked.kubernetes_version, environment.kubernetes_version))
-    problem = versions.step_problem(running, version) if asked.kubernetes_version is None else ""
-    held_back = ""
-    if problem:
-        held_back = (
-            f"the version of environment {asked.environment}, {version}, cannot be reached from {running}: {problem}; "
-            "until then the cluster stays as it is. Name each version on the way in spec.parameters.kubernetesVersion"
-        )
+    version, held_back = choosing.version(asked.environment, environment, asked.kubernetes_version, running)
     used = UsedParameters(
         environment=platform.environment_name(asked.environment),
         infrastructure=_or(asked.infrastructure, platform.infrastructure),
@@ -35,7 +27,7 @@ def parameters(
         cpu_cores=_or(asked.cpu_cores, environment.cpu_cores),
         memory_gi=_or(asked.memory_gi, environment.memory_gi),
         disk_gb=_or(asked.disk_gb, environment.disk_gb),
-        kubernetes_version=running if problem else version,
+        kubernetes_version=version,
     )
     return used, held_back
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from collections.abc import Iterable, Sequence
 
@@ -28,10 +29,11 @@ def controllers(
     manager: Manager, platform: Platform, offering: Offering, *, workers: int = WORKERS
 ) -> Sequence[Controller]:
     """One for each kind of claim, for `manager.add`."""
-    return [_controller(manager, platform, kind, workers) for kind in offering.kinds]
+    turns = asyncio.Lock()
+    return [_controller(manager, platform, kind, workers, turns) for kind in offering.kinds]
 
 
-def _controller(manager: Manager, platform: Platform, kind: ClaimKind, workers: int) -> Controller:
+def _controller(manager: Manager, platform: Platform, kind: ClaimKind, workers: int, turns: asyncio.Lock) -> Controller:
     resource = kind.resource(platform.domain)
     lookup = Lookup(manager.client, manager.informers)
     for required, label in kind.indexed:
@@ -45,6 +47,7 @@ def _controller(manager: Manager, platform: Platform, kind: ClaimKind, workers: 
         rights=Rights(manager.client, platform),
         recorder=Recorder(manager.client, "steelyard-claims", clock=manager.clock),
         clock=manager.clock,
+        turns=turns,
     )
     return Controller(
         resource.plural,

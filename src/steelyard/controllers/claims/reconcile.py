@@ -7,6 +7,7 @@ what is there. A claim that is as it should be causes no write at all.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 from collections.abc import Sequence
@@ -17,10 +18,11 @@ from steelyard.compose import identity
 from steelyard.compose.claimkind import ClaimKind
 from steelyard.compose.composed import Composed, Condition, Observed
 from steelyard.compose.connection import CONNECTION
-from steelyard.controllers.claims import applying, conditions
+from steelyard.controllers.claims import applying, conditions, expiry
 from steelyard.controllers.claims import lookup as lookups
 from steelyard.controllers.claims.deletion import Deletion
-from steelyard.controllers.claims.lookup import Lookup
+from steelyard.controllers.claims.expiry import Expiry
+from steelyard.controllers.claims.lookup import Found, Lookup
 from steelyard.controllers.claims.rights import Rights
 from steelyard.controllers.claims.telling import Teller
 from steelyard.kube import errors, objects
@@ -56,7 +58,9 @@ class ClaimReconciler:
         rights: Rights,
         recorder: Recorder,
         clock: Clock,
+        turns: asyncio.Lock | None = None,
     ) -> None:
+        """`turns` is shared by reconcilers whose claims take of the same: what `Composed.takes_turns` is about."""
         self._client = client
         self._resource = resource
         self._kind = kind
@@ -65,6 +69,7 @@ class ClaimReconciler:
         self._rights = rights
         self._teller = Teller(recorder, kind.noun)
         self._clock = clock
+        self._turns = turns or asyncio.Lock()
         kinds = {(each.api_version, each.kind): each for each in kind.makes}
         self._deletion = Deletion(client, lookup, kinds)
 
@@ -86,6 +91,13 @@ class ClaimReconciler:
 
     async def _bring_about(self, claim: Object) -> Result:
         found = await lookups.compose(self._lookup, self._compose, claim)
+        if not found.composed.takes_turns:
+            return await self._carry_out(claim, found)
+        async with self._turns:
+            # Whoever had the turn before may have taken what was just seen to be free.
+            return await self._carry_out(claim, await lookups.compose(self._lookup, self._compose, claim))
+
+    async def _carry_out(self, claim: Object, found: Found) -> Result:
         composed = found.composed
         if composed.refusal is not None:
             refusal = conditions.refused(composed.refusal)
@@ -116,11 +128,33 @@ class ClaimReconciler:
             synced = conditions.drifted(claim, self._resource, held)
         if failures:
             synced = self._failed(*failures[0])
-        await self._report(claim, [synced, *composed.conditions], composed=composed, entries=entries)
+        ending = expiry.of(claim, self._clock.now()) if "ttl" in self._kind.parameters.model_fields else None
+        if ending is not None:
+            composed = _ending(composed, ending)
+        claim = await self._report(claim, [synced, *composed.conditions], composed=composed, entries=entries)
         if failures:
             raise failures[0][1]
-        # Nobody tells of a right that is given either.
-        return Result(requeue_after=_LOOK_AGAIN_UNTOLD) if forbidden or composed.waits_untold else Result()
+        if ending is not None and ending.is_due:
+            return await self._expire(claim, ending)
+        # Nobody tells of a right that is given, nor of an hour that has come.
+        again = [_LOOK_AGAIN_UNTOLD] if forbidden or composed.waits_untold else []
+        again += [ending.look_again] if ending is not None and ending.look_again else []
+        return Result(requeue_after=min(again)) if again else Result()
+
+    async def _expire(self, claim: Object, ending: Expiry) -> Result:
+        """The claim as it was judged, or not at all: one that has been changed since is looked at again."""
+        try:
+            await self._client.delete(
+                self._resource,
+                objects.name(claim),
+                objects.namespace(claim),
+                uid=objects.uid(claim),
+                resource_version=objects.resource_version(claim),
+            )
+        except errors.NotFound:
+            return Result()
+        self._teller.expired(claim, ending.text)
+        return Result()
 
     async def _record(self, claim: Object, composed: Composed) -> Object:
         """Everything that may be made from here on stands in the inventory, or this raises."""
@@ -205,6 +239,15 @@ class ClaimReconciler:
         status["state"] = state.of({**claim, "status": status}).word
         self._teller.reported(claim, wanted, before=claim.get("status"), after=status)
         return await patching.patch_status(self._client, self._resource, claim, status)
+
+
+def _ending(composed: Composed, ending: Expiry) -> Composed:
+    told = [ending.condition] if ending.condition is not None else []
+    return dataclasses.replace(
+        composed,
+        conditions=[*composed.conditions, *told],
+        status={**composed.status, "expiresAt": ending.text},
+    )
 
 
 def _within_rights(composed: Composed, forbidden: str) -> Composed:

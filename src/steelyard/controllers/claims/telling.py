@@ -11,7 +11,7 @@ from typing import Final
 
 from steelyard.api import state
 from steelyard.compose.composed import Condition
-from steelyard.controllers.claims import conditions
+from steelyard.controllers.claims import conditions, expiry
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import conditions as condition_lists
@@ -44,6 +44,11 @@ class Teller:
         for condition in wanted:
             self._tell(claim, condition, condition_lists.find(claim, condition.type) or {})
 
+    def expired(self, claim: Object, end: str) -> None:
+        self._recorder.warning(
+            claim, "Expired", f"its ttl ended at {end}: the claim is deleted, and the {self._noun} with it"
+        )
+
     def _tell(self, claim: Object, now: Condition, before: Object) -> None:
         is_new = (before.get("status"), before.get("message")) != (now.status, now.message)
         has_turned = before.get("status") != now.status
@@ -59,5 +64,7 @@ class Teller:
             case conditions.UP_TO_DATE if now.status == "True" and before.get("reason") in _CHANGES:
                 done = _CHANGES[str(before["reason"])]
                 self._recorder.normal(claim, done, f"the {self._noun} is as asked for")
+            case expiry.EXPIRING if is_new:
+                self._recorder.warning(claim, now.reason, now.message)
             case _:
                 return

@@ -1,0 +1,1 @@
+"""From a KubernetesCluster to the objects of a cluster: `composing.py` first, which asks the others."""

@@ -1,0 +1,30 @@
+"""The description of the kind: what `claimkind.py` asks of every kind, said of KubernetesCluster."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from steelyard.api import kubernetescluster
+from steelyard.compose.claimkind import ClaimKind
+from steelyard.compose.cluster import making, watching
+from steelyard.compose.infrastructure import Infrastructure
+from steelyard.compose.kubernetescluster import composing
+from steelyard.compose.kubernetescluster.guide import GUIDE
+
+
+def claim_kind(infrastructures: Sequence[Infrastructure]) -> ClaimKind:
+    return ClaimKind(
+        noun="kubernetes-cluster",
+        nouns="kubernetes-clusters",
+        definition=functools.partial(kubernetescluster.kind, offered=tuple(each.name for each in infrastructures)),
+        parameters=kubernetescluster.Parameters,
+        compose=functools.partial(composing.compose, infrastructures={each.name: each for each in infrastructures}),
+        guide=GUIDE,
+        makes=making.resources(infrastructures),
+        foreign=making.of_others(infrastructures),
+        watches=watching.WATCHES,
+        indexed=watching.INDEXED,
+        left=watching.left,
+        effects=watching.effects_of,
+    )
