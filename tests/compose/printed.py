@@ -1,4 +1,4 @@
-"""The claims for virtual clusters, databases and caches that the mission's documents print, field by field."""
+"""The claims that the mission's documents print, field by field."""
 
 from __future__ import annotations
 
@@ -94,12 +94,77 @@ def _with(claim: Object, *fields: str) -> Object:
     return {**claim, "spec": {key: claim["spec"][key] for key in fields}}
 
 
+def kubernetes_cluster(environment: str, **parameters: Any) -> Object:
+    return {
+        "apiVersion": "compute.yourdomain.com/v1alpha1",
+        "kind": "KubernetesCluster",
+        "metadata": {"name": f"{environment}-cluster", "namespace": "default"},
+        "spec": {
+            "parameters": {
+                "environment": environment,
+                **parameters,
+                "kubernetesVersion": "v1.31.0",
+                "enableLiveMigration": True,
+                "networkPlugin": "kube-ovn",
+                "vaultPath": f"secret/clusters/{environment}",
+            },
+            "compositionSelector": {
+                "matchLabels": {
+                    "crossplane.io/xrd": "xkubernetesclusters.compute.yourdomain.com",
+                    "provider": "kubevirt",
+                }
+            },
+        },
+    }
+
+
+def workload_cluster(name: str, **parameters: Any) -> Object:
+    return {
+        "apiVersion": "compute.pnats.cloud/v1alpha1",
+        "kind": "WorkloadCluster",
+        "metadata": {"name": name, "namespace": "crossplane-system"},
+        "spec": {
+            "parameters": {"environment": "dev", "controlPlaneReplicas": 1, "workerReplicas": 2, **parameters},
+            "writeConnectionSecretToRef": {"name": f"{name}-kubeconfig", "namespace": "argocd"},
+        },
+    }
+
+
+CLUSTERS: dict[str, Object] = {
+    "000 dev cluster": workload_cluster(
+        "dev-cluster", cpuCores=8, memoryGi=32, diskGb=100, kubernetesVersion="v1.32.1"
+    ),
+    "000 template": workload_cluster("shop-cluster", cpuCores=8, memoryGi=32),
+    "003 dev cluster": kubernetes_cluster(
+        "dev",
+        controlPlaneNodes=1,
+        workerNodes=2,
+        controlPlaneCPU="2",
+        controlPlaneMemory="4Gi",
+        workerCPU="2",
+        workerMemory="4Gi",
+        workerStorage="50Gi",
+    ),
+    "003 production cluster": kubernetes_cluster(
+        "production",
+        controlPlaneNodes=3,
+        workerNodes=5,
+        controlPlaneCPU="4",
+        controlPlaneMemory="8Gi",
+        workerCPU="8",
+        workerMemory="16Gi",
+        workerStorage="200Gi",
+    ),
+}
+"""Those for clusters; the one that a template makes with the name that its author would give."""
+
 VIRTUAL_CLUSTERS: dict[str, Object] = {
     "001 dev cluster": _selecting(virtual_cluster("dev", 8, 32, 100, ingressClass="nginx")),
     "001 staging cluster": virtual_cluster("staging", 12, 48, 200),
     "001 production cluster": virtual_cluster("production", 32, 128, 500, highAvailability=True),
 }
 CLAIMS: dict[str, Object] = {
+    **CLUSTERS,
     "001 multi-tenant": _multi_tenant(),
     "001 microservice": _with(
         database("shop-dev-db", "dev", "pnats.cloud", environment="dev", size="small", storageGB=20), "parameters"

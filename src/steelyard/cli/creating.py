@@ -21,7 +21,7 @@ from steelyard.cli.targets import Found
 from steelyard.cli.waiting import TimeoutOption
 from steelyard.compose.claimkind import ClaimKind
 from steelyard.compose.offering import Offering
-from steelyard.kube import errors, objects
+from steelyard.kube import errors, objects, plainyaml
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, Resource
@@ -168,7 +168,7 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     choices = _choices(field)
     option: Any = typer.Option(
         _flag(name),
-        metavar="|".join(choices) or ("TEXT" if _is_text(_type(field)) else "NUMBER"),
+        metavar=_metavar(field),
         help=field.description,
         show_default=False,
         autocompletion=completing.environments if name == "environment" else _completion(choices),
@@ -182,6 +182,13 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     )
 
 
+def _metavar(field: FieldInfo) -> str:
+    items = _items(field)
+    if items is not None:
+        return "LIST" if _is_text(items) else "YAML"
+    return "|".join(_choices(field)) or ("TEXT" if _is_text(_type(field)) else "NUMBER")
+
+
 def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
@@ -192,7 +199,10 @@ def _completion(choices: tuple[str, ...]) -> Callable[[str], list[str]] | None:
 
 def _value(field: FieldInfo, text: str) -> Any:
     """A number, or yes or no, where the model wants one and the text is one; else the text, for the API to refuse with
-    the rest."""
+    the rest. A list of words has commas between them, a list of anything else is YAML: `[{name: gpu, replicas: 2}]`."""
+    items = _items(field)
+    if items is not None:
+        return [each.strip() for each in text.split(",") if each.strip()] if _is_text(items) else _yaml(text)
     if _type(field) is bool:
         return {"true": True, "false": False}.get(text, text)
     is_number = text.removeprefix("-").isdecimal()
@@ -201,6 +211,21 @@ def _value(field: FieldInfo, text: str) -> Any:
 
 def _type(field: FieldInfo) -> Any:
     return field.annotation if field.is_required() else get_args(field.annotation)[0]
+
+
+def _items(field: FieldInfo) -> Any:
+    """What a list is of; None where the field is no list."""
+    value_type = _type(field)
+    if get_origin(value_type) is Annotated:
+        value_type = get_args(value_type)[0]
+    return get_args(value_type)[0] if get_origin(value_type) is list else None
+
+
+def _yaml(text: str) -> Any:
+    try:
+        return plainyaml.load(text.encode())
+    except plainyaml.Unreadable:
+        return text
 
 
 def _choices(field: FieldInfo) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -64,17 +65,26 @@ async def of(client: Client, resource: Resource, obj: Object, refused: errors.Ap
 
 
 def _mended(obj: Object, fields: set[str], schema: Object) -> Object:
-    """The object with a valid word in place of each field where the schema lists some, and without the others."""
+    """The object with a valid word in place of each field where the schema lists some, and without the others and
+    without items of lists."""
     made = objects.copy(obj)
-    for field in fields:
+    for field in sorted(fields, key=_turn):
         *path, last = _steps(field)
         place = objects.at(made, *path)
         valid = objects.sequence(_at(schema, field).get("enum"))
-        if isinstance(place, dict) and valid:
+        if isinstance(place, list) and isinstance(last, int):
+            del cast("list[object]", place)[last : last + 1]
+        elif isinstance(place, dict) and valid:
             cast(Object, place)[str(last)] = valid[0]
         elif isinstance(place, dict):
             cast(Object, place).pop(str(last), None)
     return made
+
+
+def _turn(field: str) -> int:
+    """Items of lists come last, and from the end: what goes must not change the places of others."""
+    last = _steps(field)[-1]
+    return -last if isinstance(last, int) else -sys.maxsize
 
 
 def told(what: str, mistakes: Sequence[Mistake]) -> str:

@@ -24,7 +24,9 @@ from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, SECRETS, Resource
+from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import conditions
+from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server.api import Api
@@ -53,12 +55,14 @@ class Stage:
         self.client_of_controller = client
         """The controller's may be another one, which fails where the test wants it to."""
         self.platform = platform
+        self.clock: Clock = clocks.SYSTEM
+        """The controller's, from its next start on."""
         self.manager = Manager(client)
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Also after `crash`: a new manager with new caches, as a new process would have."""
-        self.manager = Manager(self.client_of_controller)
+        self.manager = Manager(self.client_of_controller, clock=self.clock)
         for each in controller.controllers(self.manager, self.platform, offering.STANDARD):
             self.manager.add(each)
         self._running = asyncio.create_task(self.manager.run())

@@ -46,8 +46,9 @@ def settled(
     infrastructure: Infrastructure,
     control_plane: Sizes,
     workers: Sizes,
+    problems: Sequence[str] = (),
 ) -> Settled:
-    """Raises `Refused` with everything that cannot be."""
+    """Raises `Refused` with everything that cannot be; `problems` are what the kind has found already."""
     wanted = Ranges(asked.pod_cidr or "", asked.service_cidr or "")
     if revision == "v1":
         _refuse_what_v1_has_not(claim, asked)
@@ -61,6 +62,7 @@ def settled(
             *_of_machines(infrastructure, control_plane),
             *_of_labels(asked.node_pools or ()),
             *_of_names(claim, asked.node_pools or ()),
+            *problems,
         ]
     )
     ranges = networks.of(claim, wanted, observed, platform)

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from steelyard.api import clusterpolicies, externalnames
 from steelyard.api.kubernetescluster import KubernetesClusterSpec, Parameters, UsedParameters
 from steelyard.compose import names
 from steelyard.compose import refusing as refusals
@@ -72,6 +73,7 @@ def _asked(
         infrastructure=infrastructure,
         control_plane=control_plane,
         workers=workers,
+        problems=list(_of_vault(claim, parameters, platform)),
     )
     plugin = parameters.network_plugin or platform.kubevirt.network_plugin or NETWORK_PLUGIN
     shape = Shape(
@@ -119,6 +121,13 @@ def _used(shape: Shape, infrastructure: Infrastructure) -> UsedParameters:
         enable_live_migration=shape.live_migration if infrastructure.moves_machines else None,
         network_plugin=shape.network.plugin or None,
     )
+
+
+def _of_vault(claim: Object, asked: Parameters, platform: Platform) -> Iterator[str]:
+    parts = (asked.environment, platform.environment_name(asked.environment), objects.namespace(claim))
+    path = asked.vault_path or ""
+    if path and (problem := externalnames.path_problem(path, platform.integrations.vault.mount, parts)):
+        yield f"{clusterpolicies.VAULT_PATH}: {path}: {problem}"
 
 
 def _without_effect(asked: Parameters, infrastructure: Infrastructure, platform: Platform) -> Iterator[str]:

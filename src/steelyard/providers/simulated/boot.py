@@ -15,7 +15,9 @@ from __future__ import annotations
 import base64
 import binascii
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any
 
 from steelyard.frozen import frozen
 from steelyard.kube import objects, pki, plainyaml
@@ -27,6 +29,7 @@ _JOIN_CONFIGURATION = "/run/kubeadm/kubeadm-join-config.yaml"
 _AUTHORITY_CERTIFICATE = "/etc/kubernetes/pki/ca.crt"
 _AUTHORITY_KEY = "/etc/kubernetes/pki/ca.key"
 _SERVICE_ACCOUNT_KEY = "/etc/kubernetes/pki/sa.key"
+_UNINITIALIZED = "node.cluster.x-k8s.io/uninitialized"
 
 
 class BadBootstrapData(Exception):
@@ -54,6 +57,9 @@ class Join:
     endpoint: str
     authority: KeyPair | None
     service_account_key: bytes = b""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    """That the kubelet is told to give its Node."""
+    taints: Sequence[Object] = ()
 
     @property
     def joins_control_plane(self) -> bool:
@@ -86,6 +92,8 @@ def read(bootstrap_data: bytes, *, default_node_name: str) -> Init | Join:
             endpoint=str(discovery.get("apiServerEndpoint") or ""),
             authority=_authority(files) if "controlPlane" in document else None,
             service_account_key=files.get(_SERVICE_ACCOUNT_KEY, "").encode(),
+            labels=_labels(document),
+            taints=_taints(document),
         )
     raise BadBootstrapData(f"the cloud-config writes neither {_INIT_CONFIGURATION} nor {_JOIN_CONFIGURATION}")
 
@@ -139,6 +147,21 @@ def _networks(cidrs: str) -> str:
         return ",".join(map(str, networks))
     except ValueError as error:
         raise BadBootstrapData(f"the serviceSubnet in {_INIT_CONFIGURATION} is no network: {error}") from error
+
+
+def _labels(document: Object) -> dict[str, str]:
+    """kubeadm's configuration has the kubelet's arguments as a list or, in older versions, as a map."""
+    arguments: Any = objects.at(document, "nodeRegistration", "kubeletExtraArgs")
+    listed = [objects.mapping(each) for each in objects.sequence(arguments)]
+    named = {str(each.get("name")): each.get("value") for each in listed} or objects.mapping(arguments)
+    pairs = str(named.get("node-labels") or "").split(",")
+    return {key: value for key, _, value in (pair.partition("=") for pair in pairs) if key}
+
+
+def _taints(document: Object) -> tuple[Object, ...]:
+    """Without the one that goes again as soon as the Node is known to its Machine: here nothing comes in between."""
+    listed = map(objects.mapping, objects.sequence(objects.at(document, "nodeRegistration", "taints")))
+    return tuple(each for each in listed if each.get("key") != _UNINITIALIZED)
 
 
 def _node_name(document: Object, default: str) -> str:

@@ -137,7 +137,7 @@ class SimulatedMachineReconciler:
         else:
             api = await self._join(node, place, is_joined=is_joined)
         if not is_joined:
-            await self._register(api, infrastructure, place, node.node_name)
+            await self._register(api, infrastructure, place, node)
 
     async def _serve(
         self, place: _Place, authority: KeyPair, service_account_key: bytes, service_cidr: str = ""
@@ -165,7 +165,8 @@ class SimulatedMachineReconciler:
             return await self._serve(place, node.authority, node.service_account_key)
         return api
 
-    async def _register(self, api: Api, infrastructure: Object, place: _Place, name: str) -> None:
+    async def _register(self, api: Api, infrastructure: Object, place: _Place, told: boot.Init | boot.Join) -> None:
+        name = told.node_name
         kubelet = _kubelet(api, name)
         node = nodes.node(
             infrastructure,
@@ -174,6 +175,8 @@ class SimulatedMachineReconciler:
             version=place.version,
             control_plane=clusterapi.is_control_plane(infrastructure),
             now=self._clock.now(),
+            labels=told.labels if isinstance(told, boot.Join) else {},
+            taints=told.taints if isinstance(told, boot.Join) else (),
         )
         try:
             await kubelet.create(NODES, node)

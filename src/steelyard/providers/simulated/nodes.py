@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping, Sequence
 
 from steelyard.kube.objects import Object
 
@@ -16,13 +17,23 @@ _PRESSURES = (
 
 
 def node(
-    machine: Object, name: str, address: str, *, version: str, control_plane: bool, now: datetime.datetime
+    machine: Object,
+    name: str,
+    address: str,
+    *,
+    version: str,
+    control_plane: bool,
+    now: datetime.datetime,
+    labels: Mapping[str, str],
+    taints: Sequence[Object],
 ) -> Object:
-    """The Node with a healthy kubelet's first report, the machine's sizes as capacity.
+    """The Node with a healthy kubelet's first report, the machine's sizes as capacity. `labels` and `taints` are those
+    that it was told to come with.
 
     `spec.providerID` carries the machine's UID and so ties the Node to this machine and to no later one of its name.
     """
     labels = {
+        **labels,
         "kubernetes.io/hostname": name,
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
@@ -31,7 +42,9 @@ def node(
     if control_plane:
         labels[CONTROL_PLANE_LABEL] = ""
         labels[_EXCLUDE_FROM_LOAD_BALANCERS_LABEL] = ""
-        spec["taints"] = [{"key": CONTROL_PLANE_LABEL, "effect": "NoSchedule"}]
+        taints = [*taints, {"key": CONTROL_PLANE_LABEL, "effect": "NoSchedule"}]
+    if taints:
+        spec["taints"] = [dict(each) for each in taints]
     return {
         "apiVersion": "v1",
         "kind": "Node",
