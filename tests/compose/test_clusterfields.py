@@ -28,12 +28,19 @@ MAX = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 OURS = "steelyard.dev/replicas"
 
 
-def claim(kind: str = "WorkloadCluster", name: str = "shop", *, revision: str = "", **parameters: Any) -> Object:
+def claim(
+    kind: str = "WorkloadCluster",
+    name: str = "shop",
+    *,
+    revision: str = "",
+    parameters: Object | None = None,
+    **more: Any,
+) -> Object:
     made: Object = {
         "apiVersion": "compute.steelyard.dev/v1alpha1",
         "kind": kind,
         "metadata": {"name": name, "namespace": "team-a"},
-        "spec": {"parameters": {"environment": "dev", **parameters}},
+        "spec": {"parameters": {"environment": "dev", **(parameters or {}), **more}},
     }
     if revision:
         made["status"] = {"compositionRevision": revision}
@@ -296,44 +303,49 @@ def test_a_range_that_is_taken_is_refused_to_a_new_cluster(parameters: Object, b
 
 
 NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
-POOLS = st.lists(
-    st.fixed_dictionaries(
-        {"name": NAMES},
-        optional={
-            "replicas": st.integers(2, 5),
-            "cpuCores": st.integers(1, 64),
-            "memoryGi": st.integers(1, 64),
-            "labels": st.dictionaries(NAMES, NAMES, max_size=3),
-        },
-    ).flatmap(lambda pool: st.sampled_from([pool, {**pool, "minReplicas": 2, "maxReplicas": 5}])),
-    max_size=4,
-    unique_by=lambda pool: pool["name"],
+BOUNDS: st.SearchStrategy[Object] = st.sampled_from([{}, {"minReplicas": 2, "maxReplicas": 5}])
+
+
+def fields(**strategies: st.SearchStrategy[Any]) -> st.SearchStrategy[Object]:
+    """Any of them, or none."""
+    return st.fixed_dictionaries({}, optional=strategies)
+
+
+def _pool(parts: tuple[str, Object, Object]) -> Object:
+    name, sizes, bounds = parts
+    return {"name": name, **sizes, **bounds}
+
+
+def _name_of(pool: Object) -> str:
+    return str(pool["name"])
+
+
+SIZES = fields(
+    replicas=st.integers(2, 5),
+    cpuCores=st.integers(1, 64),
+    memoryGi=st.integers(1, 64),
+    labels=st.dictionaries(NAMES, NAMES, max_size=3),
 )
-SHARED = st.fixed_dictionaries(
-    {},
-    optional={
-        "nodePools": POOLS,
-        "infrastructure": st.sampled_from(["simulated", "kubevirt"]),
-        "podCidr": st.sampled_from(["10.200.0.0/16", "10.201.0.0/20"]),
-        "addOns": st.lists(st.sampled_from(["metrics-server", "cert-exporter"]), unique=True),
-        "ttl": st.just("168h"),
-        "deletionProtection": st.booleans(),
-    },
+POOLS = st.lists(st.tuples(NAMES, SIZES, BOUNDS).map(_pool), max_size=4, unique_by=_name_of)
+SHARED = fields(
+    nodePools=POOLS,
+    infrastructure=st.sampled_from(["simulated", "kubevirt"]),
+    podCidr=st.sampled_from(["10.200.0.0/16", "10.201.0.0/20"]),
+    addOns=st.lists(st.sampled_from(["metrics-server", "cert-exporter"]), unique=True),
+    ttl=st.just("168h"),
+    deletionProtection=st.booleans(),
 )
-OF_KUBERNETES = st.fixed_dictionaries(
-    {},
-    optional={
-        "controlPlaneNodes": st.sampled_from([1, 3, 5]),
-        "workerNodes": st.integers(1, 10),
-        "workerCPU": st.sampled_from(["2", "16"]),
-        "workerMemory": st.sampled_from(["4Gi", "64Gi"]),
-        "enableLiveMigration": st.booleans(),
-        "networkPlugin": st.sampled_from(["kube-ovn", "calico", "cilium"]),
-    },
+OF_KUBERNETES = fields(
+    controlPlaneNodes=st.sampled_from([1, 3, 5]),
+    workerNodes=st.integers(1, 10),
+    workerCPU=st.sampled_from(["2", "16"]),
+    workerMemory=st.sampled_from(["4Gi", "64Gi"]),
+    enableLiveMigration=st.booleans(),
+    networkPlugin=st.sampled_from(["kube-ovn", "calico", "cilium"]),
 )
 CLAIMS = st.one_of(
-    SHARED.map(lambda shared: claim(**shared)),
-    st.tuples(SHARED, OF_KUBERNETES).map(lambda both: claim("KubernetesCluster", **both[0], **both[1])),
+    SHARED.map(lambda shared: claim("WorkloadCluster", parameters=shared)),
+    st.tuples(SHARED, OF_KUBERNETES).map(lambda both: claim("KubernetesCluster", parameters={**both[0], **both[1]})),
 )
 
 
