@@ -1,8 +1,7 @@
 """What an API server refuses in a claim for a cluster because of the platform file, or of who asks: a policy.
 
 Ranges that are reserved or another's, an address for the API where the infrastructure gives none, too little memory for
-kubeadm; labels that a kubelet may not set; paths in Vault that are others'; and a ttl by somebody who may not delete
-the claim. Judged when a claim is
+kubeadm; labels that a kubelet may not set; and a ttl by somebody who may not delete the claim. Judged when a claim is
 created and when the field changes, never again: another platform file locks nobody out. The same sentences are used
 where composition refuses (`compose/cluster/fields.py`).
 """
@@ -22,7 +21,6 @@ from steelyard.kube.resources import Resource
 LABEL_MAX: Final = 63
 ENDPOINT: Final = "spec.parameters.apiEndpoint"
 POOLS: Final = "spec.parameters.nodePools"
-VAULT_PATH: Final = "spec.parameters.vaultPath"
 
 _PODS: Final = "spec.parameters.podCidr"
 _SERVICES: Final = "spec.parameters.serviceCidr"
@@ -64,13 +62,10 @@ def limits(
     reserved: Sequence[str],
     shared: Mapping[str, str],
     memory: Mapping[str, int],
-    mount: str,
-    aliases: Mapping[str, str],
 ) -> Object:
     """`default` is the infrastructure of claims that name none; `without_endpoint` are those on which an endpoint
     cannot be chosen; `shared` has the range of pods or services where all clusters have the same; `memory` the least
-    GiB of a control-plane machine by infrastructure; `mount` is what paths in Vault begin with; `aliases` are other
-    names of environments.
+    GiB of a control-plane machine by infrastructure.
     """
     rules = [
         *(_not_reserved(field, reserved) for field in (_PODS, _SERVICES) if reserved),
@@ -78,7 +73,6 @@ def limits(
         *([_endpoint(without_endpoint)] if without_endpoint else []),
         *([_memory(memory)] if memory else []),
         _LABELS,
-        _vault_path(mount, aliases),
         _MAY_DELETE,
     ]
     infrastructure = f"has(object.{_INFRASTRUCTURE}) ? string(object.{_INFRASTRUCTURE}) : '{default}'"
@@ -156,21 +150,6 @@ def _memory(least: Mapping[str, int]) -> Object:
         f"(has(object.{number}) ? '{number}' : '{text}') + ': control-plane machines have ' + string({asked}) + ' GiB "
         f"of memory, but kubeadm needs ' + string({here}) + ' on this infrastructure; ask for ' + string({here}) + "
         "' or more'",
-    )
-
-
-def _vault_path(mount: str, aliases: Mapping[str, str]) -> Object:
-    """Credentials go to a path of the environment or of the namespace, and not over somebody else's."""
-    environment = "string(object.spec.parameters.environment)"
-    known = "{" + ", ".join(f"'{alias}': '{name}'" for alias, name in aliases.items()) + "}"
-    canonical = f"({environment} in {known} ? {known}[{environment}] : {environment})" if aliases else environment
-    return _validation(
-        f"!{_is_new(VAULT_PATH)} || object.{VAULT_PATH}.startsWith('{mount}/') && object.{VAULT_PATH}.split('/')"
-        f".exists(part, part in [{environment}, {canonical}, string(request.namespace)])",
-        f"'{VAULT_PATH}: ' + object.{VAULT_PATH} + ' must begin with {mount}/, and ' + {environment} + ' or ' + "
-        "request.namespace + ' must be a part of it: the paths of other environments are not for this claim to write "
-        "to'",
-        "Forbidden",
     )
 
 

@@ -122,8 +122,9 @@ class Sizes(ApiModel):
     )
     vault_path: VaultPath | None = Field(
         default=None,
-        description="Where the cluster's credentials are in Vault, if the platform works with one. The environment or "
-        "the claim's namespace must be a part of it.",
+        description="Where the cluster's kubeconfig goes in Vault, if the platform works with one: secret/clusters/ and "
+        "then the environment, the claim's namespace, or a path below the latter. Default: "
+        "secret/clusters/<environment>/<namespace>/<name>.",
     )
 
 

@@ -71,6 +71,4 @@ def _limits(platform: Platform, offering: Offering, clusters: Sequence[Resource]
         reserved=pools.reserved,
         shared=shared,
         memory={each.name: each.least_memory_gi for each in offering.infrastructures if each.least_memory_gi},
-        mount=platform.integrations.vault.mount,
-        aliases={alias: name for name, each in platform.environments.items() for alias in each.aliases},
     )

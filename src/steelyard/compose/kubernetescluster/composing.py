@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from steelyard.api import clusterpolicies, externalnames
+from steelyard.api import vaultpaths
 from steelyard.api.kubernetescluster import KubernetesClusterSpec, Parameters, UsedParameters
 from steelyard.compose import names
 from steelyard.compose import refusing as refusals
@@ -20,6 +20,7 @@ from steelyard.compose.cluster import composing as clusters
 from steelyard.compose.cluster.composing import REVISION, Asked
 from steelyard.compose.composed import Composed, Observed
 from steelyard.compose.infrastructure import Infrastructure
+from steelyard.compose.integrations import vault
 from steelyard.compose.kubernetescluster import effective
 from steelyard.compose.kubernetescluster.effective import GIBIBYTES
 from steelyard.compose.refusing import refusing
@@ -100,6 +101,7 @@ def _asked(
         counts=_COUNTS,
         connection=spec.write_connection_secret_to_ref,
         held_back=held_back,
+        vault_path=parameters.vault_path,
         requirements=settled.requirements,
         without_effect=tuple(_without_effect(parameters, infrastructure, platform)),
     )
@@ -124,10 +126,12 @@ def _used(shape: Shape, infrastructure: Infrastructure) -> UsedParameters:
 
 
 def _of_vault(claim: Object, asked: Parameters, platform: Platform) -> Iterator[str]:
-    parts = (asked.environment, platform.environment_name(asked.environment), objects.namespace(claim))
-    path = asked.vault_path or ""
-    if path and (problem := externalnames.path_problem(path, platform.integrations.vault.mount, parts)):
-        yield f"{clusterpolicies.VAULT_PATH}: {path}: {problem}"
+    """Also where nothing is put there yet: once Vault is enabled, it would be."""
+    environments = (asked.environment, platform.environment_name(asked.environment))
+    mount, namespace = platform.integrations.vault.mount, objects.namespace(claim)
+    path = asked.vault_path
+    if path and (problem := vaultpaths.problem(path, mount, vault.FOLDERS, environments, namespace)):
+        yield f"spec.parameters.vaultPath: {path}: {problem}"
 
 
 def _without_effect(asked: Parameters, infrastructure: Infrastructure, platform: Platform) -> Iterator[str]:

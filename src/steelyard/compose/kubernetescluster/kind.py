@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from steelyard.api import kubernetescluster
+from steelyard.api import kubernetescluster, resources, vaultpaths
 from steelyard.compose.claimkind import ClaimKind
 from steelyard.compose.cluster import making, watching
 from steelyard.compose.infrastructure import Infrastructure
+from steelyard.compose.integrations import vault
 from steelyard.compose.kubernetescluster import composing
 from steelyard.compose.kubernetescluster.guide import GUIDE
+from steelyard.kube.objects import Object
+from steelyard.settings import Platform
 
 
 def claim_kind(infrastructures: Sequence[Infrastructure]) -> ClaimKind:
@@ -27,4 +30,11 @@ def claim_kind(infrastructures: Sequence[Infrastructure]) -> ClaimKind:
         indexed=watching.INDEXED,
         left=watching.left,
         effects=watching.effects_of,
+        guards=_guards,
     )
+
+
+def _guards(platform: Platform) -> list[Object]:
+    aliases = {alias: name for name, each in platform.environments.items() for alias in each.aliases}
+    resource = resources.kubernetes_clusters(platform.domain)
+    return [vaultpaths.policy(resource, platform.integrations.vault.mount, vault.FOLDERS, aliases)]
