@@ -99,6 +99,22 @@ REFERENCES: Final = (
         kinds=("PostgreSQLInstance",),
     ),
     Reference(
+        (_PATH,),
+        "the kubeconfig of a cluster in another namespace",
+        own={_PATH: "secret/clusters/$NS/shop"},
+        foreign={_PATH: "secret/clusters/dev/$OTHER/shop"},
+        said="other paths are other people's",
+        kinds=("KubernetesCluster",),
+    ),
+    Reference(
+        (_PATH,),
+        "what a database keeps in Vault",
+        own={_PATH: "secret/clusters/$NS"},
+        foreign={_PATH: "secret/apps/$NS/shop"},
+        said="other paths are other people's",
+        kinds=("KubernetesCluster",),
+    ),
+    Reference(
         (_NAME,),
         "the database of another environment",
         own={_NAME: "dev_own"},
@@ -131,6 +147,18 @@ NO_REFERENCES: Final[Mapping[str, str]] = {
     "spec.parameters.infrastructure": "what the platform offers",
     "spec.parameters.kubernetesVersion": "what the platform offers",
     "spec.parameters.k8sVersion": "what the platform offers",
+    **dict.fromkeys(
+        (f"spec.parameters.{name}" for name in ("controlPlaneCPU", "controlPlaneMemory", "workerCPU")), "a size"
+    ),
+    **dict.fromkeys((f"spec.parameters.{name}" for name in ("workerMemory", "workerStorage")), "a size"),
+    "spec.parameters.ttl": "a duration; what it deletes is the claim itself",
+    "spec.parameters.podCidr": "inside the cluster; one that another has is refused where clusters reach each other",
+    "spec.parameters.serviceCidr": "as podCidr",
+    "spec.parameters.apiEndpoint": "a name for the cluster: whoever answers there without its key is not believed",
+    "spec.parameters.nodePools[].name": "within the cluster's own name; an object of that name is never taken over",
+    "spec.parameters.nodePools[].labels.*": "of Nodes inside the cluster",
+    "spec.parameters.nodePools[].taints[].key": "of Nodes inside the cluster",
+    "spec.parameters.nodePools[].taints[].value": "of Nodes inside the cluster",
 }
 """Any text by its type, and still nothing of anybody's."""
 WITHOUT_EFFECT: Final = (

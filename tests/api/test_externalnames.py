@@ -180,9 +180,9 @@ async def test_a_stored_claim_is_not_locked_out_by_another_platform_file(tmp_pat
 
 @pytest.mark.parametrize("domain", ["pnats.cloud", "yourdomain.com"])
 async def test_every_printed_claim_is_accepted_as_it_stands(tmp_path: Path, domain: str) -> None:
-    claims = [claim for claim in printed.CLAIMS.values() if printed.domain_of(claim) == domain]
+    claims = [claim for claim in printed.EVERYTHING.values() if printed.domain_of(claim) == domain]
     async with opened(tmp_path, f"domain: {domain}") as stage:
-        for namespace in {"vault", *map(objects.namespace, claims)} - {"default"}:
+        for namespace in {"vault", "argocd", *map(objects.namespace, claims)} - {"default"}:
             await stage.namespace(namespace)
         for claim in claims:
             created = await stage.client.create(resource_of(claim), claim, dry_run=True)

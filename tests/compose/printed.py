@@ -164,7 +164,6 @@ VIRTUAL_CLUSTERS: dict[str, Object] = {
     "001 production cluster": virtual_cluster("production", 32, 128, 500, highAvailability=True),
 }
 CLAIMS: dict[str, Object] = {
-    **CLUSTERS,
     "001 multi-tenant": _multi_tenant(),
     "001 microservice": _with(
         database("shop-dev-db", "dev", "pnats.cloud", environment="dev", size="small", storageGB=20), "parameters"
@@ -204,6 +203,9 @@ CLAIMS: dict[str, Object] = {
     "003 production cache": cache("production-redis", "production", environment="production", replicas=3, memoryGB=8),
 }
 """Under what they are; the one that a template makes with the name that its author would give."""
+
+
+EVERYTHING: dict[str, Object] = {**CLUSTERS, **VIRTUAL_CLUSTERS, **CLAIMS}
 
 
 def domain_of(claim: Object) -> str:

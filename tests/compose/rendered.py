@@ -53,7 +53,7 @@ def everything() -> Iterator[Rendered]:
 
 def claims() -> dict[str, Object]:
     """The printed ones, and the examples."""
-    found = {f"printed {title}": claim for title, claim in {**printed.CLAIMS, **printed.VIRTUAL_CLUSTERS}.items()}
+    found = {f"printed {title}": claim for title, claim in printed.EVERYTHING.items()}
     if documents.FOLDER.is_dir():
         found |= {f"document {title}": claim for title, claim in documents.claims().items()}
     for file in EXAMPLES:

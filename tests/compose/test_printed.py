@@ -13,8 +13,6 @@ from tests.compose.test_data_schemas import problems
 from tests.compose.test_upstream_schemas import BUILT_IN, is_ours, upstream
 
 CLAIMS = rendered.claims()
-NOT_YET = {"KubernetesCluster"}
-"""Kinds that the documents print claims of and that this version does not offer."""
 ON = [
     pytest.param(claim, rendered.platform_of(claim, infrastructure), id=f"{title} {infrastructure}".strip())
     for title, claim in CLAIMS.items()
@@ -54,17 +52,12 @@ def test_every_kind_of_claim_is_printed_somewhere_and_every_printed_claim_is_of_
         and offering.STANDARD.kind_of(manifest.object) is None
     }
     assert {str(claim["kind"]) for claim in documents.claims().values()} == offered
-    assert unknown == NOT_YET
+    assert unknown == set()
 
 
 @documents.needed
 def test_the_claims_that_are_kept_for_want_of_the_documents_are_those_of_the_documents() -> None:
-    claims = (*printed.CLAIMS.values(), *printed.VIRTUAL_CLUSTERS.values())
-    kept = [(claim["apiVersion"], claim["metadata"], claim["spec"]) for claim in claims]
-    found = [
-        (claim["apiVersion"], claim["metadata"], claim["spec"])
-        for claim in documents.claims().values()
-        if claim["kind"] in ("VirtualCluster", "PostgreSQLInstance", "RedisInstance")
-    ]
+    kept = [(claim["apiVersion"], claim["metadata"], claim["spec"]) for claim in printed.EVERYTHING.values()]
+    found = [(claim["apiVersion"], claim["metadata"], claim["spec"]) for claim in documents.claims().values()]
     assert [each for each in kept if each not in found] == []
     assert [each for each in found if each not in kept] == []

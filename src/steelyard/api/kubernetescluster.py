@@ -122,7 +122,7 @@ class Sizes(ApiModel):
     )
     vault_path: VaultPath | None = Field(
         default=None,
-        description="Where the cluster's kubeconfig goes in Vault, if the platform works with one: secret/clusters/ and "
+        description="Where the cluster's kubeconfig goes in Vault, if the platform works with one: secret/clusters/, "
         "then the environment, the claim's namespace, or a path below the latter. Default: "
         "secret/clusters/<environment>/<namespace>/<name>.",
     )

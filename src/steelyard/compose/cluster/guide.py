@@ -17,7 +17,10 @@ POOLS: Final = (
     "maxReplicas are set, the number of machines is the autoscaler's: `replicas` counts when the pool is made, and the "
     "claim changes the number only where it is out of bounds."
 )
-DELETION: Final = "the connection Secret and what other programs were told go first, then the Cluster with its machines, then templates"
+DELETION: Final = (
+    "the connection Secret and what other programs were told go first, then the Cluster with its machines, then "
+    "templates"
+)
 CONDITIONS: Final = (
     Reported("Synced", "False", "InfrastructureNotAvailable", "This version cannot compose that infrastructure."),
     Reported("Synced", "False", "EnvironmentNotAvailable", "The platform file no longer has that environment."),

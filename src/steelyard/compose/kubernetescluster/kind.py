@@ -35,6 +35,6 @@ def claim_kind(infrastructures: Sequence[Infrastructure]) -> ClaimKind:
 
 
 def _guards(platform: Platform) -> list[Object]:
-    aliases = {alias: name for name, each in platform.environments.items() for alias in each.aliases}
-    resource = resources.kubernetes_clusters(platform.domain)
-    return [vaultpaths.policy(resource, platform.integrations.vault.mount, vault.FOLDERS, aliases)]
+    claims = resources.kubernetes_clusters(platform.domain)
+    mount = platform.integrations.vault.mount
+    return [vaultpaths.policy(claims, mount, vault.FOLDERS, platform.environment_aliases())]
