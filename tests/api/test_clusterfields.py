@@ -249,10 +249,15 @@ async def test_what_a_cluster_was_made_with_stays(tmp_path: Path, kind: str, sma
 async def test_a_claim_of_the_first_revision_is_told_how_to_move_on(tmp_path: Path) -> None:
     async with opened(tmp_path) as stage:
         await made(stage, WORKLOAD, "old", revision="v1")
-        with pytest.raises(errors.Invalid, match="steelyard revise old --to v2"):
+        with pytest.raises(errors.Invalid, match="steelyard revise old -n team-a --to v2"):
             await stage.client.patch(resource_of(WORKLOAD), "old", {"spec": {"parameters": {"ttl": "1h"}}}, NAMESPACE)
         patch: Object = {"spec": {"parameters": {"workerReplicas": 3}}}
         assert await stage.client.patch(resource_of(WORKLOAD), "old", patch, NAMESPACE)
+        both: Object = {
+            "metadata": {"annotations": {"steelyard.dev/composition-revision": "v2"}},
+            "spec": {"parameters": {"ttl": "1h"}},
+        }
+        assert await stage.client.patch(resource_of(WORKLOAD), "old", both, NAMESPACE), "as one commit in Git"
 
 
 async def test_who_may_not_delete_a_claim_cannot_have_it_end(tmp_path: Path) -> None:

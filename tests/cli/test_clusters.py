@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import yaml
 
 from steelyard.cli.exits import Exit
@@ -98,4 +100,20 @@ def test_a_protected_cluster_says_how_to_delete_it(terminal: Terminal) -> None:
 def test_a_kubernetes_cluster_is_explained(terminal: Terminal) -> None:
     told = terminal.quick("explain", "kubernetes-cluster.workerMemory").out
     assert "Memory of each worker node" in told
+    assert "default from the environment" in told
     assert "nodePools[].minReplicas" in terminal.quick("explain", "kc.nodePools").out
+
+
+def test_where_the_sizes_of_a_kubernetes_cluster_come_from_is_told(terminal: Terminal) -> None:
+    claim = """
+apiVersion: compute.steelyard.dev/v1alpha1
+kind: KubernetesCluster
+metadata: {name: shop, namespace: team-a}
+spec: {parameters: {environment: dev, workerMemory: 8Gi}}
+"""
+    done = terminal.run("config", "-f", "-", "-o", "json", given=claim)
+
+    origins = {each["field"].rpartition(".")[2]: (each["value"], each["from"]) for each in json.loads(done.out)}
+    assert origins["workerMemory"] == ("8Gi", "claim")
+    assert origins["controlPlaneMemory"] == ("32Gi", "environment dev, built-in")
+    assert origins["workerNodes"] == (2, "environment dev, built-in")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from steelyard import settings
 from steelyard.compose import comparing
+from steelyard.compose.cluster import effects
 from steelyard.compose.composed import NOTHING, Composed, Condition, Observed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -152,6 +153,17 @@ def test_the_number_of_an_autoscaled_pool_is_applied_once_and_then_the_autoscale
 
     back = compose(asked, scaled(after, 2))
     assert "replicas" not in back.desired["workers-burst"].object["spec"], "still the autoscaler's"
+
+
+def test_a_plan_does_not_take_the_autoscalers_machines_for_removed() -> None:
+    asked = claim(nodePools=[{"name": "burst", "minReplicas": 1, "maxReplicas": 5}])
+    first = compose(asked)
+    there = scaled(first, 4)
+    after = {name: part.object for name, part in compose(asked, there).desired.items()}
+
+    assert effects.of(there.resources, after, {}) == []
+    without = {name: obj for name, obj in after.items() if name != "workers-burst"}
+    assert [each.count for each in effects.of(there.resources, without, {})] == [4]
 
 
 @pytest.mark.parametrize(("there", "applied"), [(0, 1), (9, 5)], ids=["below", "above"])

@@ -20,6 +20,8 @@ CATEGORIES: Final = (CATEGORY, "steelyard")
 
 PROTECTED: Final = "steelyard.dev/protected"
 """Annotation: with the value "true" the claim cannot be deleted."""
+COMPOSITION_REVISION: Final = "steelyard.dev/composition-revision"
+"""Annotation: the revision of the composition that the claim is to move to."""
 DELETION_PROTECTION: Final = "spec.parameters.deletionProtection"
 """The same as a field, of the kinds that have it."""
 

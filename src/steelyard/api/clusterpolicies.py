@@ -1,7 +1,8 @@
 """What an API server refuses in a claim for a cluster because of the platform file, or of who asks: a policy.
 
 Ranges that are reserved or another's, an address for the API where the infrastructure gives none, too little memory for
-kubeadm; labels that a kubelet may not set; and a ttl by somebody who may not delete the claim. Judged when a claim is
+kubeadm; labels that a kubelet may not set; what revision v1 knows nothing of; and a ttl by somebody who may not delete
+the claim. Judged when a claim is
 created and when the field changes, never again: another platform file locks nobody out. The same sentences are used
 where composition refuses (`compose/cluster/fields.py`).
 """
@@ -13,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from steelyard.api import resources
-from steelyard.api.clusterfields import LABEL_KEY
+from steelyard.api.claims import COMPOSITION_REVISION as REVISION
+from steelyard.api.clusterfields import LABEL_KEY, SINCE_V2, ClusterFields
 from steelyard.api.policies import POLICIES, constraints
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -73,6 +75,7 @@ def limits(
         *([_endpoint(without_endpoint)] if without_endpoint else []),
         *([_memory(memory)] if memory else []),
         _LABELS,
+        _since_v2(),
         _MAY_DELETE,
     ]
     infrastructure = f"has(object.{_INFRASTRUCTURE}) ? string(object.{_INFRASTRUCTURE}) : '{default}'"
@@ -150,6 +153,21 @@ def _memory(least: Mapping[str, int]) -> Object:
         f"(has(object.{number}) ? '{number}' : '{text}') + ': control-plane machines have ' + string({asked}) + ' GiB "
         f"of memory, but kubeadm needs ' + string({here}) + ' on this infrastructure; ask for ' + string({here}) + "
         "' or more'",
+    )
+
+
+def _since_v2() -> Object:
+    """Of a claim that is made by revision v1 and does not move on with the same change."""
+    fields = [ClusterFields.model_fields[name].alias or name for name in SINCE_V2]
+    given = " || ".join(_is_new(f"spec.parameters.{each}") for each in fields)
+    annotations = "object.metadata.annotations"
+    moves = f"has({annotations}) && '{REVISION}' in {annotations} && {annotations}['{REVISION}'] != 'v1'"
+    return _validation(
+        "oldObject == null || !has(oldObject.status) || !has(oldObject.status.compositionRevision) || "
+        f"oldObject.status.compositionRevision != 'v1' || {moves} || !({given})",
+        "'spec.parameters: the claim is pinned to composition revision v1, which knows nothing of "
+        f"{', '.join(fields)}; "
+        "move it on first: steelyard revise ' + object.metadata.name + ' -n ' + request.namespace + ' --to v2'",
     )
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from steelyard.api.clusterfields import SINCE_V2, ClusterFields
-
 _PARAMETERS: Final = "spec.parameters"
 _USED: Final = "status.parameters"
 _LABEL: Final = 63
@@ -69,24 +67,11 @@ _POOL_NAMES: Final[dict[str, Any]] = {
 }
 
 
-def _since_v2() -> dict[str, Any]:
-    fields = [ClusterFields.model_fields[name].alias or name for name in SINCE_V2]
-    given = " || ".join(f"has(self.{_PARAMETERS}.{each})" for each in fields)
-    return {
-        "rule": "!has(oldSelf.status) || !has(oldSelf.status.compositionRevision) || "
-        f"oldSelf.status.compositionRevision != 'v1' || !({given})",
-        "messageExpression": f"'the claim is pinned to composition revision v1, which knows nothing of "
-        f"{', '.join(fields)}; move it on first: steelyard revise ' + self.metadata.name + ' --to v2'",
-        "fieldPath": f".{_PARAMETERS}",
-    }
-
-
 WHOLE: Final[tuple[dict[str, Any], ...]] = (
     stays("infrastructure", "the machines of the cluster are of"),
     stays("podCidr", "the pods of the cluster are in"),
     stays("serviceCidr", "the Services of the cluster are in"),
     _ENDPOINT_STAYS,
     _POOL_NAMES,
-    _since_v2(),
 )
 """For the whole object, of every kind."""

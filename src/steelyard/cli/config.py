@@ -153,8 +153,9 @@ def _origin(kind: ClaimKind, field: str, value: Any, asked: Mapping[str, Any], p
         written = asked[field]
         is_another_word = field == "environment" and written != value
         return f"{CLAIM}, as {written}" if is_another_word else CLAIM
-    if field in _fields(Environment) and "environment" in kind.parameters.model_fields:
-        return _of_environment(str(asked.get("environment") or ""), _fields(Environment)[field], value, platform)
+    theirs = kind.of_environment.get(field) or _fields(Environment).get(field)
+    if theirs and "environment" in kind.parameters.model_fields:
+        return _of_environment(str(asked.get("environment") or ""), theirs, value, platform)
     if field in _fields(Platform):
         name = _fields(Platform)[field]
         return BUILT_IN if getattr(platform, name) == getattr(Platform(), name) else FILE
@@ -167,7 +168,7 @@ def _of_environment(name: str, field: str, value: Any, platform: Platform) -> st
     if environment is None:
         return "composition"
     ours: Any = getattr(environment, field)
-    if str(ours).removeprefix("v") != str(value).removeprefix("v"):
+    if str(ours).removeprefix("v") != str(value).removeprefix("v").removesuffix("Gi"):
         return f"what runs; environment {canonical} says {ours}"
     base = canonical if canonical in platform.environments else str(platform.previews.like)
     is_built_in = base in MATRIX and getattr(MATRIX[base], field) == ours

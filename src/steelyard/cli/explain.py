@@ -135,7 +135,8 @@ def _if_left_out(field: _Field, kind: ClaimKind, platform: Platform) -> str:
     if field.schema.get("default") is not None:
         return f"default {field.schema['default']}"
     name = field.path[-1]
-    if field.is_parameter and "environment" in kind.parameters.model_fields and name in _names(Environment):
+    is_of_environment = name in kind.of_environment or name in _names(Environment)
+    if field.is_parameter and "environment" in kind.parameters.model_fields and is_of_environment:
         return "default from the environment"
     if field.is_parameter and name in _names(Platform):
         value = getattr(platform, _names(Platform)[name])

@@ -85,6 +85,8 @@ class ClaimKind:
     foreign: Mapping[Resource, str] = field(default_factory=dict[Resource, str])
     """Those of them that other people's programs define, each with what there is to install where it is not served."""
     guide: Guide = field(default_factory=Guide)
+    of_environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Parameters that come from the environment under another name, each with the name of the environment's field."""
     guards: Callable[[Platform], Sequence[Object]] = no_guards
     """Admission policies of the kind's own, besides those for all claims."""
     watches: tuple[Watched, ...] = ()

@@ -11,12 +11,13 @@ from typing import Final, ParamSpec, TypeVar
 
 import pydantic
 
+from steelyard.api import claims
 from steelyard.api.model import ApiModel
 from steelyard.compose.composed import Composed, Condition, Refusal
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
-REVISION: Final = "steelyard.dev/composition-revision"
+REVISION: Final = claims.COMPOSITION_REVISION
 """Annotation of a claim: the revision of its composition that it is to have. Nothing else moves a claim to another."""
 
 P = ParamSpec("P")

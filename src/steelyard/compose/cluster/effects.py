@@ -47,7 +47,7 @@ def _of_maker(
     subject = "control plane" if old.get("kind") == _CONTROL_PLANE else f"pool {_pool_name(old)}"
     there = _machines_of(old, machines)
     had = _replicas(old) if machines is None else len(there)
-    wanted = _replicas(new) if new is not None else 0
+    wanted = _wanted(old, new)
     if new is not None and _made_from(old) != _made_from(new):
         replaced = min(had, wanted)
         if replaced:
@@ -76,6 +76,13 @@ def _machines_of(maker: Object, machines: Sequence[Object] | None) -> list[str]:
         for each in machines or ()
         if is_its(objects.labels(each)) and not objects.is_being_deleted(each)
     ]
+
+
+def _wanted(old: Object, new: Object | None) -> int:
+    """Where an autoscaler decides, the number is left as it is."""
+    if new is None:
+        return 0
+    return _replicas(old if objects.at(new, "spec", "replicas") is None else new)
 
 
 def _replicas(maker: Object) -> int:
