@@ -10,6 +10,10 @@ SIMULATED_MACHINES = Resource(INFRASTRUCTURE_GROUP, "v1beta2", "simulatedmachine
 SIMULATED_MACHINE_TEMPLATES = Resource(
     INFRASTRUCTURE_GROUP, "v1beta2", "simulatedmachinetemplates", "SimulatedMachineTemplate"
 )
+KVM_CLUSTERS = Resource(INFRASTRUCTURE_GROUP, "v1alpha4", "kvmclusters", "KVMCluster")
+KVM_MACHINES = Resource(INFRASTRUCTURE_GROUP, "v1alpha4", "kvmmachines", "KVMMachine")
+KVM_MACHINE_TEMPLATES = Resource(INFRASTRUCTURE_GROUP, "v1alpha4", "kvmmachinetemplates", "KVMMachineTemplate")
+KVM_HOSTS = Resource(INFRASTRUCTURE_GROUP, "v1alpha4", "kvmhosts", "KVMHost", namespaced=False)
 
 
 def compute_group(domain: str) -> str:

@@ -148,6 +148,7 @@ def _control_plane(shape: Shape, infrastructure: Infrastructure, *, machines: Ob
             "kubeadmConfigSpec": {
                 "initConfiguration": {"nodeRegistration": registration},
                 "joinConfiguration": {"nodeRegistration": dict(registration)},
+                **infrastructure.bootstrap(shape),
             },
             # One more before one less: a single control-plane machine is never replaced by taking it away.
             "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}},
@@ -158,7 +159,10 @@ def _control_plane(shape: Shape, infrastructure: Infrastructure, *, machines: Ob
 def _registration(infrastructure: Infrastructure, *, labels: Mapping[str, str], taints: Sequence[Taint] = ()) -> Object:
     """How a machine makes itself known as a Node."""
     registration: Object = {"criSocket": _CRI_SOCKET}
+    if infrastructure.node_name:
+        registration["name"] = infrastructure.node_name
     arguments = {"cloud-provider": "external"} if infrastructure.has_cloud_controller else {}
+    arguments |= infrastructure.kubelet_arguments
     if labels:
         arguments["node-labels"] = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
     if arguments:
@@ -174,7 +178,8 @@ def _taint(taint: Taint) -> Object:
 
 def _bootstrap(shape: Shape, infrastructure: Infrastructure, base: str, pool: Pool) -> Desired:
     registration = _registration(infrastructure, labels=pool.labels, taints=pool.taints)
-    spec: Object = {"template": {"spec": {"joinConfiguration": {"nodeRegistration": registration}}}}
+    config: Object = {"joinConfiguration": {"nodeRegistration": registration}, **infrastructure.bootstrap(shape)}
+    spec: Object = {"template": {"spec": config}}
     obj = of_cluster(shape, resources.KUBEADM_CONFIG_TEMPLATES, names.template(base, spec), spec)
     return Desired(resources.KUBEADM_CONFIG_TEMPLATES, obj, in_use_while_rolling=True)
 

@@ -8,6 +8,7 @@ platform. Where the provider is somebody else's, the description alone will do.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import field
 
 from steelyard.api.model import Kind
 from steelyard.compose.composed import Desired
@@ -16,6 +17,7 @@ from steelyard.frozen import frozen
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.settings import Platform
+from steelyard.settings.networkplugins import NetworkManifests
 
 
 def _nothing(_: Shape) -> Object | None:
@@ -23,6 +25,10 @@ def _nothing(_: Shape) -> Object | None:
 
 
 def _no_parts(_: Shape) -> Mapping[str, Desired]:
+    return {}
+
+
+def _as_any_machine(_: Shape) -> Object:
     return {}
 
 
@@ -54,6 +60,10 @@ class Infrastructure:
     MachineHealthChecks yet."""
     has_network: bool = True
     """Whether its machines come with a network for pods. Where they do not, Nodes wait for a network plugin."""
+    network_plugin: str = ""
+    """The platform file's choice of one for it; where that is empty, each kind of claim has its own."""
+    network_manifests: NetworkManifests = NetworkManifests()
+    """Where plugins come from without Argo CD."""
     has_cloud_controller: bool = False
     """Whether kubelets leave the knowledge of their Node to a cloud controller manager, one of the `further` parts."""
     has_endpoint: bool = False
@@ -62,6 +72,13 @@ class Infrastructure:
     """Whether machines can move between hosts while they run."""
     least_memory_gi: int = 0
     """What a control-plane machine needs to come up, where that is known."""
+    node_name: str = ""
+    """What a machine registers as; where that is empty, kubeadm takes the machine's host name. Like all that machines
+    are told at their start, it may be an expression over what cloud-init knows of the machine."""
+    kubelet_arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of every machine, besides those that all infrastructures have."""
+    bootstrap: Callable[[Shape], Object] = _as_any_machine
+    """Further fields of a KubeadmConfig, such as files and commands. A change of them replaces machines, too."""
     further: Callable[[Shape], Mapping[str, Desired]] = _no_parts
     """Parts of a cluster besides those of Cluster API, by resource name; applied after them."""
     makes: tuple[Resource, ...] = ()

@@ -53,7 +53,7 @@ def infrastructure(
             f"this version of Steelyard cannot make clusters of infrastructure {name}; "
             f"set spec.parameters.infrastructure to {' or '.join(infrastructures)}",
         )
-    if revision == "v1" and found.has_namespace:
+    if revision == "v1" and (found.has_namespace or not found.has_network):
         raise Refused(
             "InfrastructureNotAvailable",
             f"composition revision v1, which the claim is pinned to, cannot make clusters of infrastructure {name}; "

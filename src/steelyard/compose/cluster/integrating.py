@@ -92,7 +92,7 @@ def _network(subject: Subject) -> Integrated:
     shape, settings = subject.shape, subject.platform.integrations.argocd
     addresses = tuple(_addresses(subject.machines))
     if not settings.enabled:
-        if shape.network.plugin and subject.platform.kubevirt.network_manifests.of(shape.network.plugin):
+        if shape.network.plugin and subject.infrastructure.network_manifests.of(shape.network.plugin):
             return networkmanifests.of(subject, addresses)
         return Integrated(conditions=_no_network(subject))
     parts = argocd.registration(shape, subject.claim, settings, subject.kubeconfig)
@@ -162,7 +162,7 @@ def _no_network(subject: Subject) -> list[Condition]:
             "Unknown",
             "NobodyInstallsIt",
             f"nothing here installs {plugin}, without which no Node becomes Ready: enable integrations.argocd in the "
-            "platform file, name manifests of it there in kubevirt.networkManifests, or install it in the cluster by "
-            "hand",
+            f"platform file, name manifests of it there in {subject.infrastructure.name}.networkManifests, or install "
+            "it in the cluster by hand",
         )
     ]

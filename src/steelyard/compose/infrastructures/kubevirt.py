@@ -54,6 +54,8 @@ def infrastructure(settings: Kubevirt, shared: SharedServices) -> Infrastructure
         has_namespace=True,
         has_health_checks=True,
         has_network=False,
+        network_plugin=settings.network_plugin or "",
+        network_manifests=settings.network_manifests,
         has_cloud_controller=has_cloud_controller,
         has_endpoint=True,
         moves_machines=True,

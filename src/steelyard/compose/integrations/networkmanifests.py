@@ -19,7 +19,7 @@ from steelyard.compose.integrations.subject import Integrated, Subject
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, SECRETS
-from steelyard.settings.kubevirt import Manifests
+from steelyard.settings.networkplugins import Manifests
 
 _WHAT: Final = "network-plugin"
 _RESOURCES: Final = {each.kind: each for each in (CONFIG_MAPS, SECRETS)}
@@ -35,7 +35,8 @@ _PLACE: Final = re.compile(rf"\$\{{({'|'.join(_VALUES)})\}}")
 
 def of(subject: Subject, control_plane: Sequence[str]) -> Integrated:
     """`control_plane` are the addresses of its machines, as far as they are known."""
-    settings = subject.platform.kubevirt.network_manifests
+    infrastructure = subject.infrastructure
+    settings = infrastructure.network_manifests
     sources = settings.of(subject.shape.network.plugin)
     requirements = {
         _required(index): Requirement(_RESOURCES[source.kind], settings.namespace, source.name)
@@ -48,7 +49,8 @@ def of(subject: Subject, control_plane: Sequence[str]) -> Integrated:
     retained: set[str] = set()
     for index, source in enumerate(sources):
         what = f"{_WHAT}-{index}" if index else _WHAT
-        texts, problem = _texts(subject.observed.one(_required(index)), source, settings.namespace, values)
+        found = subject.observed.one(_required(index))
+        texts, problem = _texts(found, source, settings.namespace, values, infrastructure.name)
         if problem:
             problems.append(problem)
             retained |= {inside.resource_name(what), inside.manifests_name(what)}
@@ -86,12 +88,13 @@ def _values(subject: Subject, control_plane: Sequence[str]) -> dict[str, str]:
 
 
 def _texts(
-    found: Object | None, source: Manifests, namespace: str, values: Mapping[str, str]
+    found: Object | None, source: Manifests, namespace: str, values: Mapping[str, str], infrastructure: str
 ) -> tuple[dict[str, str], str]:
     """What the source holds for this cluster, and why it cannot be used; one of them is empty."""
     called = f"{source.kind} {namespace}/{source.name}"
     if found is None:
-        return {}, f"there is no {called}, which the platform file names (kubevirt.networkManifests); create it"
+        setting = f"{infrastructure}.networkManifests"
+        return {}, f"there is no {called}, which the platform file names ({setting}); create it"
     try:
         texts = _decoded(found) if source.kind == SECRETS.kind else _plain(found)
     except (binascii.Error, UnicodeDecodeError):

@@ -76,7 +76,7 @@ def _asked(
         workers=workers,
         problems=list(_of_vault(claim, parameters, platform)),
     )
-    plugin = parameters.network_plugin or platform.kubevirt.network_plugin or NETWORK_PLUGIN
+    plugin = parameters.network_plugin or infrastructure.network_plugin or NETWORK_PLUGIN
     shape = Shape(
         name=names.cluster(claim),
         namespace=choosing.namespace(claim, infrastructure),

@@ -67,7 +67,7 @@ def _shape(
 ) -> Shape:
     sizes = Sizes(used.cpu_cores, used.memory_gi, used.disk_gb)
     is_k3s = used.infrastructure in INSTALLED_ONCE
-    network = choosing.network(infrastructure, platform, platform.kubevirt.network_plugin or _NETWORK_PLUGIN)
+    network = choosing.network(infrastructure, platform, infrastructure.network_plugin or _NETWORK_PLUGIN)
     return Shape(
         name=names.cluster(claim),
         namespace=choosing.namespace(claim, infrastructure),

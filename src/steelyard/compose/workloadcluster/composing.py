@@ -54,7 +54,7 @@ def compose(
         control_plane=sizes,
         workers=sizes,
     )
-    plugin = "" if infrastructure.has_network else platform.kubevirt.network_plugin or NETWORK_PLUGIN
+    plugin = "" if infrastructure.has_network else infrastructure.network_plugin or NETWORK_PLUGIN
     asked = Asked(
         shape=Shape(
             name=names.cluster(claim),
