@@ -39,7 +39,8 @@ def load(case: str, name: str) -> Object:
 def platform(case: str) -> Platform:
     """The one that the case comes with, else one with nothing but a domain."""
     file = folder(case) / "platform.yaml"
-    return settings.parse(file.read_text(encoding="utf-8") if file.is_file() else "domain: pnats.cloud")
+    text = file.read_text(encoding="utf-8") if file.is_file() else "domain: pnats.cloud"
+    return settings.parse(text, infrastructures=offering.COMPOSABLE.infrastructure_names)
 
 
 def observed(case: str) -> Observed:
@@ -50,8 +51,9 @@ def observed(case: str) -> Observed:
 
 
 def compose(claim: Object, found: Observed, platform: Platform) -> Composed:
-    """As the claims controller does it."""
-    kind = offering.STANDARD.kind_of(claim)
+    """As the claims controller does it; for a platform file that no platform takes yet, as the command line does."""
+    is_taken = platform.infrastructure in offering.STANDARD.infrastructure_names
+    kind = (offering.STANDARD if is_taken else offering.COMPOSABLE).kind_of(claim)
     assert kind is not None
     return identity.of_claim(claim, kind.compose(claim, found, platform))
 

@@ -48,7 +48,7 @@ def test_composing_changes_neither_claim_nor_what_was_observed(case: str) -> Non
 
 @pytest.mark.parametrize("case", cases.CASES)
 def test_composed_objects_pass_the_schemas_that_the_platform_serves(case: str) -> None:
-    served = [*offering.STANDARD.definitions("pnats.cloud"), *definitions.crds()]
+    served = [*offering.COMPOSABLE.definitions("pnats.cloud"), *definitions.crds()]
 
     _check(case, {str(each["spec"]["names"]["kind"]): _schema(each) for each in served})
 

@@ -82,7 +82,7 @@ def composed(case: str) -> Iterator[Desired]:
 
 
 def is_ours(part: Desired) -> bool:
-    own = {objects.name(each) for each in offering.STANDARD.definitions("pnats.cloud")}
+    own = {objects.name(each) for each in offering.COMPOSABLE.definitions("pnats.cloud")}
     return part.resource.group_resource in own
 
 

@@ -23,9 +23,11 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from steelyard.api import versions
 from steelyard.api.catalogue import Listing, State, minor_of
 from steelyard.api.infrastructures import InfrastructureName
+from steelyard.api.kvm import IMAGE_PATTERN
 from steelyard.settings.base import SettingsModel
 
 _MINOR: Final = re.compile(versions.WITHOUT_PATCH)
+_HOST_IMAGE: Final = re.compile(IMAGE_PATTERN)
 
 
 def _listed(value: str) -> str:
@@ -115,8 +117,8 @@ BUILT_IN: Final[dict[str, Catalogue]] = {
         offered={name: _standing(versions.parsed(name)[1]) for name in _WITH_IMAGES},
     ),
 }
-"""Every version that the documents of the platform print in a claim is here. What kvm machines boot from is on their
-hosts, so that only the platform file can know it."""
+"""Every version that the documents of the platform print in a claim is here. Images of kvm machines are on their hosts,
+so that only the platform file can know which there are."""
 
 
 def _completed(given: Any) -> Any:
@@ -169,6 +171,21 @@ class Versions(SettingsModel):
         for name, catalogue in value.items():
             if not any(each.state != "refused" for each in catalogue.offered.values()):
                 raise ValueError(f"{name}.offered: no version is left; list at least one that is not refused")
+        return value
+
+    @field_validator("infrastructures", mode="after")
+    @classmethod
+    def _found_on_hosts(cls, value: dict[str, Catalogue]) -> dict[str, Catalogue]:
+        """What a catalogue calls an image of kvm machines goes into their templates as it stands."""
+        catalogue = value.get("kvm", Catalogue())
+        named = {"image": catalogue.image.replace("{version}", "v1.34.0")}
+        named |= {f"offered.{version}.image": each.image for version, each in catalogue.offered.items()}
+        for place, image in named.items():
+            if image and not _HOST_IMAGE.fullmatch(image):
+                raise ValueError(
+                    f"kvm.{place}: {image} is neither the name of an image such as node-v1.34.0.qcow2 nor the path of "
+                    "one on hosts; @sha256:<checksum> may follow"
+                )
         return value
 
     def find(self, infrastructure: str, version: str) -> Offered | None:

@@ -20,6 +20,7 @@ from steelyard.settings.catalogue import Versions
 from steelyard.settings.data import PostgreSQL, Redis
 from steelyard.settings.integrations import Integrations
 from steelyard.settings.kubevirt import Kubevirt
+from steelyard.settings.kvm import Kvm
 from steelyard.settings.networks import Network, Networks, overlap
 from steelyard.settings.problems import nearest
 
@@ -354,6 +355,9 @@ class Platform(SettingsModel):
     integrations: Integrations = Field(default=Integrations(), description="Programs to work together with.")
     simulated: Simulated = Field(default=Simulated(), description="How simulated machines behave.")
     kubevirt: Kubevirt = Field(default=Kubevirt(), description="Machines that KubeVirt runs.")
+    kvm: Kvm = Field(
+        default=Kvm(), description="Machines of plain KVM hosts. They can be rendered; no platform makes them yet."
+    )
     postgresql: PostgreSQL = Field(default=PostgreSQL(), description="The server that databases are made on.")
     redis: Redis = Field(default=Redis(), description="How caches are made.")
     audit: Audit = Field(default=Audit(), description="The log of requests.")

@@ -1,0 +1,330 @@
+"""The kinds of plain KVM hosts: clusters and machines that libvirt runs, and the hosts that they are on.
+
+They keep the Cluster API v1beta2 contract for infrastructure providers; their own version, v1alpha4, is that of the
+manifests which people have, and those are accepted as they stand. A provider of Steelyard's brings them about; none
+does yet.
+
+Who may write a KVMMachine is not who owns the host. So whatever in a machine or cluster points at something of a host
+(a directory, a bridge, the host itself) is held by the provider against what the KVMHost allows, and a KVMHost is
+nobody's but the platform's: it is in no namespace.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from steelyard.api import kvmhost, model, resources
+from steelyard.api.kvmhost import HostName, HostPath, InterfaceName, KVMHostSpec, KVMHostStatus
+from steelyard.api.model import ApiModel, Column, Conditions, Initialization, Kind
+from steelyard.api.sizes import CpuCores
+
+PROVIDER_LABELS: Final = {"cluster.x-k8s.io/provider": "infrastructure-kvm"}
+CONTRACT_LABELS: Final = {**PROVIDER_LABELS, "cluster.x-k8s.io/v1beta2": resources.KVM_MACHINES.version}
+"""The second says which versions of the kind keep which contract."""
+CATEGORIES: Final = ("cluster-api", "steelyard")
+MACHINE_NAME: Final = "{machine}"
+"""In a template: the name of the machine that is made from it."""
+
+MemorySize = Annotated[
+    str,
+    Field(max_length=16, pattern=r"^([1-9][0-9]?T|[1-9][0-9]{0,4}G|[1-9][0-9]{2,7}M)(i|B)?$"),
+]
+"""`8Gi`, or as the documents write it, `8GB`: at least 100 MB, and less than 100 TiB."""
+DiskSize = Annotated[str, Field(max_length=16, pattern=r"^([1-9][0-9]{0,2}T|[1-9][0-9]{0,5}G|[1-9][0-9]{2,8}M)(i|B)?$")]
+"""`20Gi`: at least 100 MB, and less than 1 PiB."""
+# Hundredths of a core would be more than the scheduler of a host tells apart.
+CpuTime = Annotated[str, Field(max_length=8, pattern=r"^([1-9][0-9]{0,2}(\.[0-9])?|0\.[1-9]|[1-9][0-9]{2,5}m)$")]
+"""`2`, `1.5` or `1500m`: cores' worth of time."""
+Server = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9:])?$")]
+Address = Annotated[
+    str,
+    Field(max_length=45, pattern=r"^(([0-9]{1,3}\.){3}[0-9]{1,3}|[0-9a-fA-F]{0,4}(:[0-9a-fA-F]{0,4}){2,7})$"),
+]
+IMAGE_PATTERN: Final = r"^((/[A-Za-z0-9_][A-Za-z0-9._-]*)+|[A-Za-z0-9_][A-Za-z0-9._-]*)(@sha256:[0-9a-f]{64})?$"
+Image = Annotated[str, Field(min_length=1, max_length=512, pattern=IMAGE_PATTERN)]
+"""`debian-12-kubernetes-v1.34.4.qcow2`, with `@sha256:` and its checksum where that is known."""
+
+
+def _set_once(what: str) -> dict[str, Any]:
+    return {"rule": "self == oldSelf", "message": f"{what} is set once and stays"}
+
+
+class ControlPlaneEndpoint(ApiModel):
+    host: str = Field(min_length=1, max_length=512, description="Host name or address of the cluster's API server.")
+    port: int = Field(ge=1, le=65535, description="TCP port of the cluster's API server.")
+
+
+class ClusterNetwork(ApiModel):
+    """What connects the machines of a cluster."""
+
+    mode: Literal["NAT", "Isolated", "Bridge"] = Field(
+        description="NAT: a network of the cluster's own, whose machines reach out by the host's address. Isolated: "
+        "one that reaches nothing else. Bridge: a bridge that the host has already."
+    )
+    bridge: InterfaceName | None = Field(
+        default=None,
+        description="With mode Bridge: its name. It must be one that the KVMHost allows to the cluster's namespace.",
+    )
+
+
+class KVMClusterSpec(ApiModel):
+    control_plane_endpoint: ControlPlaneEndpoint | None = Field(
+        default=None, description="Where the cluster's API is served. Filled in by the provider where it is left out."
+    )
+    network: ClusterNetwork | None = Field(default=None, description="Without: a network of its own, with NAT.")
+
+
+class KVMClusterStatus(ApiModel):
+    initialization: Initialization | None = None
+    conditions: Conditions | None = None
+
+
+class MachineResources(ApiModel):
+    """Sizes of a machine."""
+
+    cpu: CpuCores = Field(description="Cores that the guest sees.")
+    memory: MemorySize = Field(description="Memory that the guest sees, such as 8Gi.")
+    disk: DiskSize = Field(description="Root disk, such as 40Gi; not smaller than the image.")
+    docker_volume_size: DiskSize | None = Field(
+        default=None,
+        description="A disk of its own for the container runtime, which is mounted at /var/lib/containerd. Without, "
+        "images and containers are on the root disk.",
+    )
+    kubelet_volume_size: DiskSize | None = Field(
+        default=None,
+        description="A disk of its own for the kubelet, which is mounted at /var/lib/kubelet. Without, volumes of pods "
+        "are on the root disk.",
+    )
+
+
+class EtcdVolume(ApiModel):
+    """Where etcd of a control-plane machine keeps its data; one of the two. It goes with the machine."""
+
+    size: DiskSize | None = Field(default=None, description="A disk of its own, which is mounted at /var/lib/etcd.")
+    host_path: HostPath | None = Field(
+        default=None,
+        description="A directory of the host, under a hostVolumeRoot that its KVMHost allows to the machine's "
+        "namespace; each machine has one of its own name in it.",
+    )
+
+
+class HostVolume(ApiModel):
+    """A directory of the host inside the machine."""
+
+    name: str = Field(max_length=36, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", description="Of the volume.")
+    host_path: HostPath = Field(
+        description="The directory, under a hostVolumeRoot that the KVMHost allows to the machine's namespace. Links "
+        "are followed before that is judged."
+    )
+    mount_path: HostPath = Field(description="Where the machine finds it.")
+    read_only: bool | None = Field(default=None, description="Whether the machine may only read it.")
+
+
+class ProcessLimits(ApiModel):
+    """Of QEMU as the host sees it, the guest included."""
+
+    cpu: CpuTime | None = Field(default=None, description="Cores' worth of time, such as 2.5.")
+    memory: MemorySize | None = Field(
+        default=None, description="Memory; the host ends a machine that takes more, so leave room above the guest's."
+    )
+
+
+class GuestLimits(ApiModel):
+    """Of the guest's cores together."""
+
+    cpu: CpuTime | None = Field(default=None, description="Cores' worth of time, such as 1.5.")
+
+
+class Limits(ApiModel):
+    """What a machine may take of its host. Without, its cores are as fast as the host's."""
+
+    guest: GuestLimits | None = Field(default=None, description="Of the guest.")
+    process: ProcessLimits | None = Field(default=None, description="Of the process that runs it.")
+
+
+class KVMMachineSpec(ApiModel):
+    provider_id: str | None = Field(
+        default=None,
+        alias="providerID",
+        max_length=42,
+        pattern=r"^kvm://[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        description="kvm:// and the UUID of its domain, filled in by the provider before anything is made; the Node "
+        "carries the same.",
+    )
+    host: HostName | None = Field(
+        default=None,
+        description="The KVMHost that it is on. Chosen by the provider, of those that allow the machine's namespace, "
+        "and filled in before anything is made there.",
+    )
+    resources: MachineResources = Field(description="How large it is.")
+    image: Image | None = Field(
+        default=None,
+        description="What its root disk is made from: the name of an image of the host, or its path under one of the "
+        "host's imageRoots, with @sha256:<checksum> to be held against it. Without: the host's for the Kubernetes "
+        "version of the Machine.",
+    )
+    storage_root: HostPath | None = Field(
+        default=None, description="Which of the host's storageRoots its disks are in. Without: the first."
+    )
+    etcd_volume: EtcdVolume | None = Field(default=None, description="Storage of etcd. Without: the root disk.")
+    host_volumes: (
+        Annotated[
+            list[HostVolume],
+            Field(
+                max_length=16,
+                json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+            ),
+        ]
+        | None
+    ) = Field(default=None, description="Directories of the host inside the machine.")
+    dns_servers: Annotated[list[Address], Field(max_length=3)] | None = Field(
+        default=None,
+        description="Addresses of its DNS servers, at most three as resolvers ask no more. Without: the network's.",
+    )
+    ntp_servers: Annotated[list[Server], Field(max_length=8)] | None = Field(
+        default=None, description="Names or addresses of its time servers. Without: the image's."
+    )
+    iscsi_initiator_name: str | None = Field(
+        default=None,
+        max_length=223,
+        pattern=r"^iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[a-z0-9.:{}-]+)?$",
+        description="What it calls itself towards iSCSI targets, as in iqn.2026-01.org.example:{machine}, where "
+        "{machine} stands for its name. Whoever calls itself so may reach the target: no two machines may share one.",
+    )
+    limits: Limits | None = Field(default=None, description="What it may take of its host.")
+
+
+class MachineAddress(ApiModel):
+    type: Literal["Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"]
+    address: str = Field(min_length=1, max_length=256)
+
+
+class KVMMachineStatus(ApiModel):
+    initialization: Initialization | None = None
+    phase: Literal["Pending", "Starting", "Running", "Stopped", "Failed", "Deleting"] | None = Field(
+        default=None, description="Where the machine is in its life."
+    )
+    addresses: Annotated[list[MachineAddress], Field(max_length=32)] | None = Field(
+        default=None, description="Host name and addresses of the machine."
+    )
+    conditions: Conditions | None = None
+
+
+class TemplateMetadata(ApiModel):
+    labels: dict[str, str] | None = Field(
+        default=None, description="Labels that each machine made from the template gets."
+    )
+    annotations: dict[str, str] | None = Field(default=None, description="Annotations that each such machine gets.")
+
+
+class KVMMachineTemplateResource(ApiModel):
+    metadata: TemplateMetadata | None = None
+    spec: KVMMachineSpec
+
+
+class KVMMachineTemplateSpec(ApiModel):
+    template: KVMMachineTemplateResource = Field(description="The machine that each copy starts as.")
+
+
+_BRIDGE_RULE: Final = {
+    "rule": "(self.mode == 'Bridge') == has(self.bridge)",
+    "message": "bridge names the bridge of mode Bridge, and belongs to no other mode",
+}
+_NETWORK_STAYS: Final = "a cluster stays on the network that it was made with; make a new cluster for another"
+_ETCD_RULE: Final = {
+    "rule": "has(self.size) != has(self.hostPath)",
+    "message": "set either size or hostPath",
+}
+_KEEPS_IDENTITY: Final = tuple(
+    {
+        "rule": f"!has(oldSelf.{name}) || has(self.{name})",
+        "message": f"{name} says which domain is the machine's, and cannot be taken away",
+    }
+    for name in ("providerID", "host")
+)
+_TEMPLATE_RULES: Final = (
+    {"rule": "self == oldSelf", "message": "a template is never changed: make another, and refer to that"},
+    {
+        "rule": "!has(self.providerID) && !has(self.host)",
+        "message": "providerID and host belong to one machine; the provider fills them in",
+    },
+    {
+        "rule": f"!has(self.iscsiInitiatorName) || self.iscsiInitiatorName.contains('{MACHINE_NAME}')",
+        "message": f"machines of one template must not share an initiator name: put {MACHINE_NAME} into it",
+    },
+)
+_PROVISIONED: Final = Column(
+    "Provisioned", ".status.initialization.provisioned", "Whether the infrastructure exists.", "boolean"
+)
+_CLUSTER: Final = Column(
+    "Cluster", r".metadata.labels['cluster\.x-k8s\.io/cluster-name']", "The cluster it belongs to."
+)
+
+KVM_CLUSTER: Final = Kind(
+    resource=resources.KVM_CLUSTERS,
+    singular="kvmcluster",
+    description="The infrastructure of one cluster on KVM hosts: what connects its machines, and where its API is.",
+    spec=KVMClusterSpec,
+    status=KVMClusterStatus,
+    categories=CATEGORIES,
+    columns=(
+        _CLUSTER,
+        Column("Endpoint", ".spec.controlPlaneEndpoint.host", "Host of the cluster's API."),
+        Column("Port", ".spec.controlPlaneEndpoint.port", "Port of the cluster's API.", "integer"),
+        _PROVISIONED,
+        model.AGE,
+    ),
+    labels=CONTRACT_LABELS,
+    rules={
+        "spec": ({"rule": "has(self.network) == has(oldSelf.network)", "message": _NETWORK_STAYS},),
+        "spec.network": (_BRIDGE_RULE, {"rule": "self == oldSelf", "message": _NETWORK_STAYS}),
+    },
+)
+KVM_MACHINE: Final = Kind(
+    resource=resources.KVM_MACHINES,
+    singular="kvmmachine",
+    description="One virtual machine on a KVM host.",
+    spec=KVMMachineSpec,
+    status=KVMMachineStatus,
+    categories=CATEGORIES,
+    columns=(
+        _CLUSTER,
+        Column("Phase", ".status.phase", "Where the machine is in its life."),
+        Column("Host", ".spec.host", "The KVMHost that it is on."),
+        Column("Cores", ".spec.resources.cpu", "Cores.", "integer"),
+        Column("Memory", ".spec.resources.memory", "Memory."),
+        Column("ProviderID", ".spec.providerID", "Identity of the machine.", priority=1),
+        _PROVISIONED,
+        model.AGE,
+    ),
+    labels=CONTRACT_LABELS,
+    rules={
+        "spec": _KEEPS_IDENTITY,
+        "spec.providerID": (_set_once("providerID"),),
+        "spec.host": (_set_once("host"),),
+        "spec.etcdVolume": (_ETCD_RULE,),
+    },
+)
+KVM_MACHINE_TEMPLATE: Final = Kind(
+    resource=resources.KVM_MACHINE_TEMPLATES,
+    singular="kvmmachinetemplate",
+    description="What machines on KVM hosts are made from. Never changed: another size is another template.",
+    spec=KVMMachineTemplateSpec,
+    categories=CATEGORIES,
+    labels=CONTRACT_LABELS,
+    rules={"spec.template.spec": _TEMPLATE_RULES, "spec.template.spec.etcdVolume": (_ETCD_RULE,)},
+)
+KVM_HOST: Final = Kind(
+    resource=resources.KVM_HOSTS,
+    singular="kvmhost",
+    description="A host that runs virtual machines by libvirt, and what of it they may have.",
+    spec=KVMHostSpec,
+    status=KVMHostStatus,
+    categories=("steelyard",),
+    columns=kvmhost.COLUMNS,
+    labels=PROVIDER_LABELS,
+    rules={"spec": kvmhost.RULES},
+)
+KINDS: Final = (KVM_CLUSTER, KVM_MACHINE, KVM_MACHINE_TEMPLATE, KVM_HOST)
