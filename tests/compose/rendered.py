@@ -69,14 +69,17 @@ def infrastructures_of(title: str, claim: Object) -> tuple[str, ...]:
     kind = offering.STANDARD.kind_of(claim)
     assert kind is not None
     has_choice = "infrastructure" in kind.parameters.model_fields and not title.startswith("example")
-    return offering.STANDARD.infrastructure_names if has_choice else ("",)
+    return offering.COMPOSABLE.infrastructure_names if has_choice else ("",)
 
 
 def platform_of(claim: Object, infrastructure: str = "") -> Platform:
     """Of the claim's domain, with everything enabled that objects are composed for."""
     own = f"infrastructure: {infrastructure}\n" if infrastructure else ""
     enabled = ", ".join(f"{name}: {{enabled: true}}" for name in INTEGRATED)
-    return settings.parse(f"domain: {printed.domain_of(claim)}\n{own}integrations: {{{enabled}}}")
+    return settings.parse(
+        f"domain: {printed.domain_of(claim)}\n{own}integrations: {{{enabled}}}",
+        infrastructures=offering.COMPOSABLE.infrastructure_names,
+    )
 
 
 def in_full(claim: Object, platform: Platform) -> Composed:
