@@ -196,6 +196,24 @@ def test_kubelets_say_themselves_which_machine_they_are_and_wait_for_no_cloud() 
         assert each["kubeletExtraArgs"] == [{"name": "provider-id", "value": "kvm://{{ ds.meta_data.instance_id }}"}]
 
 
+def test_a_control_plane_alone_takes_what_is_to_run() -> None:
+    asked: Object = {
+        "apiVersion": "compute.steelyard.dev/v1alpha1",
+        "kind": "VirtualCluster",
+        "metadata": {"name": "dev", "namespace": "team-a", "uid": "u-1"},
+        "spec": {"parameters": {"environment": "dev"}},
+    }
+    composed = cases.compose(asked, NOTHING, platform())
+    assert composed.refusal is None, composed.refusal
+    alone = composed.desired["control-plane"].object["spec"]["kubeadmConfigSpec"]
+
+    assert [alone[each]["nodeRegistration"]["taints"] for each in ("initConfiguration", "joinConfiguration")] == [
+        [],
+        [],
+    ]
+    assert all("taints" not in each for each in registrations(compose())), "where there are workers"
+
+
 def test_machines_are_told_nothing_of_registries_where_the_file_says_nothing() -> None:
     for config in started(compose()):
         assert set(config) <= {"initConfiguration", "joinConfiguration"}

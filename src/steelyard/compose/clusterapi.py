@@ -137,6 +137,9 @@ def _namespace(shape: Shape) -> Desired:
 
 def _control_plane(shape: Shape, infrastructure: Infrastructure, *, machines: Object) -> Object:
     registration = _registration(infrastructure, labels=_CONTROL_PLANE_LABELS.get(shape.network.plugin, {}))
+    if infrastructure.has_pods and not shape.pools:
+        # It is all there is: without this kubeadm would keep everything else off it.
+        registration["taints"] = []
     return of_cluster(
         shape,
         resources.KUBEADM_CONTROL_PLANES,

@@ -72,6 +72,8 @@ class Infrastructure:
     """Whether machines can move between hosts while they run."""
     least_memory_gi: int = 0
     """What a control-plane machine needs to come up, where that is known."""
+    has_pods: bool = False
+    """Whether pods run on its machines. A control plane without workers takes them then."""
     node_name: str = ""
     """What a machine registers as; where that is empty, kubeadm takes the machine's host name. Like all that machines
     are told at their start, it may be an expression over what cloud-init knows of the machine."""

@@ -54,6 +54,7 @@ def infrastructure(settings: Kubevirt, shared: SharedServices) -> Infrastructure
         has_namespace=True,
         has_health_checks=True,
         has_network=False,
+        has_pods=True,
         network_plugin=settings.network_plugin or "",
         network_manifests=settings.network_manifests,
         has_cloud_controller=has_cloud_controller,

@@ -39,6 +39,7 @@ def infrastructure(settings: Kvm, versions: Versions) -> Infrastructure:
         has_network=False,
         network_plugin=settings.network_plugin or "",
         network_manifests=settings.network_manifests,
+        has_pods=True,
         node_name=_HOST_NAME,
         kubelet_arguments={"provider-id": _PROVIDER_ID},
         bootstrap=lambda shape: _bootstrap(shape, settings),
