@@ -10,8 +10,6 @@ from steelyard import settings
 from steelyard.api.infrastructures import OFFERED
 from steelyard.compose import offering
 from steelyard.compose.composed import NOTHING, Composed, Observed
-from steelyard.compose.infrastructures.kvm import KVM
-from steelyard.compose.shape import ControlPlane, Network, Shape, Sizes
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
@@ -170,21 +168,16 @@ def test_what_connects_a_cluster(file: str, network: Object) -> None:
 
 
 def test_the_address_of_the_api_can_be_chosen() -> None:
-    sizes = Sizes(2, 4, 20)
-    shape = Shape(
-        name="dev",
-        namespace="team-a",
-        environment="dev",
-        version="v1.32.1",
-        control_plane=ControlPlane(1, sizes),
-        pools=(),
-        network=Network("10.243.0.0/16", "10.95.0.0/16"),
-        endpoint="dev.k8s.example.org:6443",
-    )
-    spec = KVM.cluster_spec(shape)
+    spec = compose(apiEndpoint="dev.k8s.example.org:6443").desired["infrastructure"].object["spec"]
 
-    assert spec is not None
     assert spec["controlPlaneEndpoint"] == {"host": "dev.k8s.example.org", "port": 6443}
+
+
+def test_machines_that_kubeadm_would_refuse_are_refused() -> None:
+    refusal = cases.compose(claim(memoryGi=1), NOTHING, platform()).refusal
+
+    assert refusal is not None
+    assert "1 GiB of memory" in refusal.message
 
 
 def test_kubelets_say_themselves_which_machine_they_are_and_wait_for_no_cloud() -> None:

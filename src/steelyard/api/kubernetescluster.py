@@ -118,7 +118,7 @@ class Sizes(ApiModel):
     network_plugin: NetworkPlugin | None = Field(
         default=None,
         description="What carries the traffic of pods, on machines that come without a network. Default: the platform "
-        "file's kubevirt.networkPlugin, else kube-ovn.",
+        "file's networkPlugin of the infrastructure, else kube-ovn.",
     )
     vault_path: VaultPath | None = Field(
         default=None,

@@ -71,7 +71,9 @@ class ClusterNetwork(ApiModel):
 
 class KVMClusterSpec(ApiModel):
     control_plane_endpoint: ControlPlaneEndpoint | None = Field(
-        default=None, description="Where the cluster's API is served. Filled in by the provider where it is left out."
+        default=None,
+        description="Where the cluster's API is served. Filled in by the provider where it is left out; an address "
+        "that is asked for must be free, and one of the cluster's network.",
     )
     network: ClusterNetwork | None = Field(default=None, description="Without: a network of its own, with NAT.")
 

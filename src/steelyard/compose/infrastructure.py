@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from typing import Final
 
 from steelyard.api.model import Kind
 from steelyard.compose.composed import Desired
@@ -18,6 +19,9 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.settings import Platform
 from steelyard.settings.networkplugins import NetworkManifests
+
+KUBEADM_MEMORY_GI: Final = 2
+"""kubeadm refuses to make a control plane of less than 1700 MB."""
 
 
 def _nothing(_: Shape) -> Object | None:

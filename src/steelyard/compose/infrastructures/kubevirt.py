@@ -11,7 +11,7 @@ from typing import Final
 
 from steelyard.api.clusterapi.resources import INFRASTRUCTURE_GROUP
 from steelyard.compose.composed import Desired
-from steelyard.compose.infrastructure import Infrastructure
+from steelyard.compose.infrastructure import KUBEADM_MEMORY_GI, Infrastructure
 from steelyard.compose.infrastructures import kubevirtcloud, kubevirtpolicies
 from steelyard.compose.shape import Shape, Sizes
 from steelyard.kube.objects import Object
@@ -29,8 +29,6 @@ MACHINE_TEMPLATES: Final = Resource(
 MAY_MIGRATE: Final = "kubevirt.io/allow-pod-bridge-network-live-migration"
 _DISK: Final = "dv-volume"
 _NETWORK: Final = "default"
-_LEAST_MEMORY_GI: Final = 2
-"""kubeadm refuses to make a control plane of less than 1700 MB."""
 
 
 def infrastructure(settings: Kubevirt, shared: SharedServices) -> Infrastructure:
@@ -60,7 +58,7 @@ def infrastructure(settings: Kubevirt, shared: SharedServices) -> Infrastructure
         has_cloud_controller=has_cloud_controller,
         has_endpoint=True,
         moves_machines=True,
-        least_memory_gi=_LEAST_MEMORY_GI,
+        least_memory_gi=KUBEADM_MEMORY_GI,
         further=further,
         makes=(*kubevirtcloud.MAKES, *kubevirtpolicies.MAKES),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from steelyard.api import kvm, resources
-from steelyard.compose.infrastructure import Infrastructure
+from steelyard.compose.infrastructure import KUBEADM_MEMORY_GI, Infrastructure
 from steelyard.compose.infrastructures import containerd
 from steelyard.compose.shape import Shape, Sizes
 from steelyard.kube.objects import Object
@@ -39,6 +39,8 @@ def infrastructure(settings: Kvm, versions: Versions) -> Infrastructure:
         has_network=False,
         network_plugin=settings.network_plugin or "",
         network_manifests=settings.network_manifests,
+        has_endpoint=True,
+        least_memory_gi=KUBEADM_MEMORY_GI,
         has_pods=True,
         node_name=_HOST_NAME,
         kubelet_arguments={"provider-id": _PROVIDER_ID},
