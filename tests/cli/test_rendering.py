@@ -134,3 +134,16 @@ def test_what_is_no_claim_is_left_out_and_named(idle: Terminal) -> None:
     assert done.code == Exit.OK
     assert "Namespace team-a is no claim, and is left out" in done.err
     assert "kind: Namespace" not in done.out
+
+
+def test_machines_that_no_platform_here_brings_about_can_be_rendered_all_the_same(idle: Terminal) -> None:
+    claim = CLAIM.replace("NAME", "shop").replace("environment: dev", "environment: dev, infrastructure: kvm")
+    done = idle.quick("render", "-f", "-", given=claim)
+    assert (done.code, done.err) == (Exit.OK, "")
+    assert [each["kind"] for each in manifests(done.out)].count("KVMMachineTemplate") == 2
+
+
+def test_a_platform_takes_no_claim_for_machines_that_it_does_not_bring_about(terminal: Terminal) -> None:
+    refused = terminal.quick("create", "cluster", "shop", "--environment", "dev", "--infrastructure", "kvm")
+    assert refused.code == Exit.FAILED
+    assert "cannot make machines of kvm; it offers: simulated, kubevirt" in refused.err

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextvars
 from typing import Any, Final, TypeVar
 
-from steelyard.compose.offering import STANDARD, Offering
+from steelyard.compose.offering import COMPOSABLE, STANDARD, Offering
 from steelyard.frozen import frozen
 
 T = TypeVar("T")
@@ -39,3 +39,10 @@ def providers(standard: tuple[T, ...]) -> tuple[T, ...]:
 
 def offer(program: Program) -> None:
     _current.set(program)
+
+
+def offer_manifests() -> None:
+    """For commands that only write or compare manifests: also what no platform of this version brings about itself."""
+    program = _current.get(_STANDARD)
+    if program.offering is STANDARD:
+        _current.set(Program(COMPOSABLE, program.providers))
