@@ -123,7 +123,7 @@ def _of_file(file: str, platform: Platform) -> dict[str, Sequence[Setting]]:
         if kind is None:
             complaints.append(f"{document.origin}: {document} is no claim; config is about claims")
             continue
-        problems = checking.of(kind, platform)(document.obj)
+        problems = checking.of(kind, platform, offered.current())(document.obj)
         complaints += [f"{document.origin}: {document}: {problem}" for problem in problems]
         if not problems:
             found[str(document)] = of_claim(document.obj, platform)
