@@ -82,6 +82,11 @@ def _parsed(text: str) -> Iterator[Object]:
             yield cast(Object, each)
 
 
+def filled_in(manifest: Manifest) -> Object:
+    """With what somebody who uses it would write for the number of a pull request."""
+    return cast(Object, _filled(manifest.object, {}))
+
+
 def claims() -> dict[str, Object]:
     """Every claim of a kind that the platform offers, with what its template's author would fill in; by where it is."""
     found: dict[str, Object] = {}
@@ -131,5 +136,5 @@ def _filled(value: Any, defaults: dict[str, Any]) -> Any:
         return value
     whole = _PARAMETER.fullmatch(value)
     if whole:
-        return defaults[whole[1]]
-    return _NUMBER.sub("17", _PARAMETER.sub(lambda found: str(defaults[found[1]]), value))
+        return defaults.get(whole[1], value)
+    return _NUMBER.sub("17", _PARAMETER.sub(lambda found: str(defaults.get(found[1], found[0])), value))
