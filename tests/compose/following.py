@@ -19,11 +19,14 @@ in one place only.
 
 from __future__ import annotations
 
+import base64
 import fnmatch
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
+
+import yaml
 
 from tests.compose.documents import Manifest
 from tests.harness import ROOT
@@ -136,6 +139,7 @@ def at(value: Any, path: str) -> Any:
         found = [each for place, each in _places(within) if place == tail or place.endswith(f".{tail}")]
         return found[0] if len(found) == 1 else MISSING
     while path:
+        value = _read(value) if isinstance(value, str) else value
         if item := _ITEM.match(path):
             value, path = _item(value, item), path[item.end() :].removeprefix(".")
             if value is MISSING:
@@ -149,6 +153,22 @@ def at(value: Any, path: str) -> Any:
             return MISSING
         value, path = fields[key], path[len(key) :].removeprefix(".")
     return value
+
+
+def _read(text: str) -> Any:
+    """A document within a document: YAML or JSON, in base64 where a Secret holds it."""
+    for written in (text, _decoded(text)):
+        found = yaml.load(written, yaml.CSafeLoader)
+        if isinstance(found, dict | list):
+            return cast(Any, found)
+    return MISSING
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.b64decode(text, validate=True).decode()
+    except ValueError:
+        return ""
 
 
 def _places(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -174,4 +194,4 @@ def _item(value: Any, found: re.Match[str]) -> Any:
     items = cast("list[dict[str, Any]]", value)
     if found[1] is not None:
         return items[int(found[1])] if int(found[1]) < len(items) else MISSING
-    return next((each for each in items if each.get(found[2]) == found[3]), MISSING)
+    return next((each for each in items if str(each.get(found[2])) == found[3]), MISSING)

@@ -3,8 +3,11 @@ documents print, and of the examples; for tests that hand the objects to those w
 
 from __future__ import annotations
 
+import base64
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 import yaml
 
@@ -14,12 +17,22 @@ from steelyard.compose.cluster import integrating
 from steelyard.compose.composed import NOTHING, Composed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import Resource
+from steelyard.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, Resource
 from steelyard.settings import Platform
 from tests.compose import cases, documents, observing, printed
 from tests.harness import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
+UPSTREAM = ROOT.parent / "shared" / "crds"
+RESOURCE_SET = "addons.cluster.x-k8s.io/resource-set"
+BUILT_IN = (
+    NAMESPACES,
+    CONFIG_MAPS,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
+)
+"""Kinds of Kubernetes' own that clusters are given."""
 INTEGRATED = sorted({"vault", *integrating.COMPOSED})
 """What objects are composed for, where the platform file enables it."""
 
@@ -89,5 +102,33 @@ def in_full(claim: Object, platform: Platform) -> Composed:
 
 
 def _rendered(title: str, claim: Object, composed: Composed) -> Rendered:
-    parts = (Part(part.resource, objects.copy(part.object)) for part in composed.desired.values())
-    return Rendered(title, claim, tuple(parts))
+    parts = [Part(part.resource, objects.copy(part.object)) for part in composed.desired.values()]
+    return Rendered(title, claim, (*parts, *(inside for part in parts for inside in _inside(part.object))))
+
+
+def _inside(obj: Object) -> Iterator[Part]:
+    """What a Secret brings into a cluster, by a ClusterResourceSet."""
+    if obj.get("type") != RESOURCE_SET:
+        return
+    for text in objects.mapping(obj.get("data")).values():
+        for found in yaml.load_all(base64.b64decode(str(text)), yaml.CSafeLoader):
+            for each in cast("list[Object]", found if isinstance(found, list) else [found]):
+                resource = _resource(str(each["apiVersion"]), str(each["kind"]))
+                if resource is not None:
+                    yield Part(resource, each)
+
+
+@functools.cache
+def _resource(api_version: str, kind: str) -> Resource | None:
+    """None for one of somebody's whose definitions are not here."""
+    for each in BUILT_IN:
+        if (each.api_version, each.kind) == (api_version, kind):
+            return each
+    group, _, version = api_version.rpartition("/")
+    for file in sorted(UPSTREAM.glob(f"*/*.{group}.yaml")):
+        spec = yaml.load(file.read_bytes(), yaml.CSafeLoader)["spec"]
+        if spec["names"]["kind"] == kind:
+            namespaced = spec["scope"] == "Namespaced"
+            return Resource(group, version, spec["names"]["plural"], kind, namespaced=namespaced)
+    assert not UPSTREAM.is_dir(), f"no definition of {kind} in {api_version} is in ../shared/crds"
+    return None

@@ -6,9 +6,11 @@ from __future__ import annotations
 import pytest
 
 from steelyard.compose import checking, offering
+from steelyard.compose.composed import Desired
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
 from tests.compose import documents, printed, rendered
+from tests.compose.rendered import Rendered
 from tests.compose.test_data_schemas import problems
 from tests.compose.test_upstream_schemas import BUILT_IN, is_ours, upstream
 
@@ -33,9 +35,10 @@ def test_a_printed_claim_has_nothing_wrong_with_it_and_composes(claim: Object, p
 
 
 @upstream
-@pytest.mark.parametrize(("claim", "platform"), ON)
-def test_what_becomes_of_it_passes_upstreams_schemas(claim: Object, platform: Platform) -> None:
-    parts = list(rendered.in_full(claim, platform).desired.values())
+@pytest.mark.parametrize("made", list(rendered.everything()), ids=lambda made: made.title)
+def test_what_becomes_of_it_passes_upstreams_schemas(made: Rendered) -> None:
+    """What is brought into the cluster by it as well."""
+    parts = [Desired(part.resource, part.object) for part in made.parts]
     foreign = [part for part in parts if part.resource.group not in BUILT_IN and not is_ours(part)]
 
     assert foreign
