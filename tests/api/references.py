@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 from steelyard.api import authors, crd
 from steelyard.api.crossplane import EXTERNAL_NAME
-from steelyard.compose import offering
+from steelyard.compose import offering, refusing
 from steelyard.compose.claimkind import ClaimKind
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -143,6 +143,7 @@ REFERENCES: Final = (
     ),
 )
 NO_REFERENCES: Final[Mapping[str, str]] = {
+    f"metadata.annotations.{refusing.REVISION}": "one of the platform's own compositions",
     "spec.parameters.environment": "a stage of the platform file, the same for every namespace",
     "spec.parameters.infrastructure": "what the platform offers",
     "spec.parameters.kubernetesVersion": "what the platform offers",

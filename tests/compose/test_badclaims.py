@@ -184,3 +184,23 @@ def test_a_claim_of_another_domain_is_told_its_own(kind: ClaimKind) -> None:
     (told,) = told_of_file(kind, bad)
     assert f"{resource.api_version} is not this platform's" in told
     assert f"write {kind.resource('steelyard.dev').api_version}" in told
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("dve", "dev"),
+        ("prd", "prod"),
+        ("produktion", "production"),
+        ("pre-prod", "preprod"),
+        ("stage", "staging"),
+        ("development", "dev"),
+        ("moon", ""),
+    ],
+)
+def test_the_nearest_environment_is_named(written: str, meant: str) -> None:
+    kind = offering.STANDARD.kinds[0]
+    (told,) = told_of_file(kind, claim(kind, {f"{PARAMETERS}.environment": written}))
+
+    assert (f"there is no environment {written}; did you mean {meant}?" in told) is bool(meant)
+    assert ("did you mean" in told) is bool(meant)

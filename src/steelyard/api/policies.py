@@ -113,9 +113,12 @@ def environments(domain: str, claims: Sequence[Resource], names: Sequence[str], 
         "name": f"object.{_ENVIRONMENT}",
         "isNew": f"oldObject == null || !has(oldObject.{_ENVIRONMENT}) || oldObject.{_ENVIRONMENT} != variables.name",
         "names": f"[{', '.join(_text(name) for name in names)}]",
-        # Those that begin the same for longest come first.
-        "near": "[5, 4, 3, 2].map(length, variables.names.filter(each, size(variables.name) >= length && "
-        "each.startsWith(variables.name.substring(0, length)))).filter(found, size(found) > 0)",
+        # Those of the same letters come first, but for one where there are several; then those that begin the same for
+        # longest.
+        "near": "([variables.names.filter(each, size(each) - size(variables.name) in [-1, 0, 1] && "
+        "size(variables.name.split('').filter(letter, !each.contains(letter))) <= (size(variables.name) > 3 ? 1 : 0))] "
+        "+ [5, 4, 3, 2].map(length, variables.names.filter(each, size(variables.name) >= length && "
+        "each.startsWith(variables.name.substring(0, length))))).filter(found, size(found) > 0)",
     }
     return {
         "apiVersion": POLICIES.api_version,

@@ -63,7 +63,8 @@ def check(claims: Sequence[Claim], platform: Platform) -> None:
     from steelyard.compose import checking  # here, as most commands need not evaluate rules
 
     checks = {
-        kind.noun: checking.of(kind, platform) for kind in {each.kind.noun: each.kind for each in claims}.values()
+        kind.noun: checking.of(kind, platform, offered.current())
+        for kind in {each.kind.noun: each.kind for each in claims}.values()
     }
     complaints = [
         f"{each.origin}: {each}: {problem}" for each in claims for problem in checks[each.kind.noun](each.obj)
