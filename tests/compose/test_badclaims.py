@@ -64,6 +64,15 @@ MISTAKES: dict[str, dict[str, tuple[dict[str, Any], str]]] = {
             "spec.parameters.infrastructure: Invalid value",
         ),
     },
+    "VirtualCluster": {
+        "version": ({f"{PARAMETERS}.k8sVersion": "1.99.0"}, "spec.parameters.k8sVersion"),
+        "no cores": ({f"{PARAMETERS}.cpuCores": 0}, "spec.parameters.cpuCores: Invalid value: 0"),
+        "memory": ({f"{PARAMETERS}.memoryGi": "much"}, "spec.parameters.memoryGi: Invalid value"),
+        "ingress class": (
+            {f"{PARAMETERS}.ingressClass": "haproxy"},
+            'spec.parameters.ingressClass: Unsupported value: "haproxy": supported values: ',
+        ),
+    },
     "PostgreSQLInstance": {
         "size": (
             {f"{PARAMETERS}.size": "huge"},
