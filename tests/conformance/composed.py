@@ -37,6 +37,8 @@ _DRY_RUN: Final = "dryRun=All&force=true&fieldManager=steelyard&fieldValidation=
 _PLATFORM: Final = 'connectionSecrets: {grants: [{claimsIn: ["*"], secretsTo: [argocd, vault]}]}'
 """What the printed claims need of a platform file: they have Secrets written where others look for them."""
 _IS_THERE: Final = (201, 409)
+_GIVEN_OUT: Final = ["spec.clusterIP", "spec.clusterIPs", "spec.ports"]
+"""Of a Service: what each server takes from pools of its own, and the ports with it."""
 
 
 def install(everything: Many[Rendered]) -> Sequence:
@@ -77,7 +79,8 @@ def _claims(claim: Object) -> Resource:
 
 def _applied(resource: Resource, obj: Object) -> dict[str, Any]:
     path = resource.path(objects.namespace(obj), objects.name(obj))
-    return {"do": f"PATCH {path}?{_DRY_RUN}", "as": "apply", "body": obj}
+    step = {"do": f"PATCH {path}?{_DRY_RUN}", "as": "apply", "body": obj}
+    return {**step, "drop": _GIVEN_OUT} if resource.kind == "Service" else step
 
 
 def _as_written(claim: Object) -> Object:
