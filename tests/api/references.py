@@ -19,7 +19,10 @@ from steelyard.compose.claimkind import ClaimKind
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
-PLATFORM: Final = "connectionSecrets: {robots: [argocd/controller]}"
+PLATFORM: Final = """
+connectionSecrets: {robots: [argocd/controller]}
+networks: {apiEndpoints: [{claimsIn: ["*"], hosts: [own.example.org]}]}
+"""
 """Of the platform on which the table is tried: a service account that is almighty, and declared to act for others."""
 TENANT: Final = "jane"
 ROBOT: Final = "system:serviceaccount:argocd:controller"
@@ -27,6 +30,8 @@ _NAME: Final = f"metadata.annotations.{EXTERNAL_NAME}"
 _AUTHOR: Final = f"metadata.annotations.{authors.AUTHOR}"
 _GROUPS: Final = f"metadata.annotations.{authors.GROUPS}"
 _PATH: Final = "spec.parameters.vaultPath"
+_ENDPOINT: Final = "spec.parameters.apiEndpoint"
+_MACHINES: Final = "spec.parameters.infrastructure"
 _CONNECTION: Final = "spec.writeConnectionSecretToRef"
 
 
@@ -115,6 +120,14 @@ REFERENCES: Final = (
         kinds=("KubernetesCluster",),
     ),
     Reference(
+        (_ENDPOINT, _MACHINES),
+        "the API of another cluster, where programs are installed with the platform's rights",
+        own={_ENDPOINT: "own.example.org:6443", _MACHINES: "kubevirt"},
+        foreign={_ENDPOINT: "theirs.example.org:6443", _MACHINES: "kubevirt"},
+        said="theirs.example.org is not for claims in",
+        kinds=("WorkloadCluster", "KubernetesCluster"),
+    ),
+    Reference(
         (_NAME,),
         "the database of another environment",
         own={_NAME: "dev_own"},
@@ -155,7 +168,6 @@ NO_REFERENCES: Final[Mapping[str, str]] = {
     "spec.parameters.ttl": "a duration; what it deletes is the claim itself",
     "spec.parameters.podCidr": "inside the cluster; one that another has is refused where clusters reach each other",
     "spec.parameters.serviceCidr": "as podCidr",
-    "spec.parameters.apiEndpoint": "a name for the cluster: whoever answers there without its key is not believed",
     "spec.parameters.nodePools[].name": "within the cluster's own name; an object of that name is never taken over",
     "spec.parameters.nodePools[].labels.*": "of Nodes inside the cluster",
     "spec.parameters.nodePools[].taints[].key": "of Nodes inside the cluster",

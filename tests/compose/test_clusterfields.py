@@ -239,13 +239,16 @@ def test_without_argo_cd_a_claim_says_that_nothing_installs_its_add_ons() -> Non
 
 
 def test_an_endpoint_goes_to_the_infrastructure_that_can_have_one() -> None:
-    composed = compose(claim(infrastructure="kubevirt", apiEndpoint="shop.example.org:6443"))
+    granted = settings.parse("networks: {apiEndpoints: [{claimsIn: [team-a], hosts: [shop.example.org]}]}")
+    asked = claim(infrastructure="kubevirt", apiEndpoint="shop.example.org:6443")
+    composed = compose(asked, platform=granted)
     spec = composed.desired["infrastructure"].object["spec"]
     assert spec["controlPlaneEndpoint"] == {"host": "shop.example.org", "port": 6443}
 
     reason, message = refusal(compose(claim(apiEndpoint="shop.example.org:6443")))
     assert reason == "ParametersNotAvailable"
     assert "cannot be chosen on simulated; leave it out" in message
+    assert "shop.example.org is not for claims in team-a to name" in refusal(compose(asked))[1]
 
 
 def test_a_control_plane_that_kubeadm_would_refuse_is_refused_before() -> None:

@@ -178,8 +178,9 @@ class ClusterFields(ApiModel):
     api_endpoint: Endpoint | None = Field(
         default=None,
         description="host:port at which the cluster's API is to be reached, in its certificate and in kubeconfigs; "
-        "you see to it that it leads there, by DNS or a load balancer. It stays what it is. Not on simulated machines. "
-        "Default: the address that the infrastructure gives it.",
+        "you see to it that it leads there, by DNS or a load balancer. The platform file says which hosts a claim may "
+        "name (networks.apiEndpoints). It stays what it is. Not on simulated machines. Default: the address that the "
+        "infrastructure gives it.",
     )
     deletion_protection: bool | None = Field(
         default=None,

@@ -41,6 +41,13 @@ def no_endpoint(infrastructure: str) -> str:
     )
 
 
+def not_granted(host: str, namespace: str) -> str:
+    return (
+        f"{host} is not for claims in {namespace} to name, since it may be the address of another cluster; ask the "
+        "platform's administrators to grant it (networks.apiEndpoints in the platform file), or leave the field out"
+    )
+
+
 def too_little_memory(least: int) -> str:
     return f"but kubeadm needs {least} on this infrastructure; ask for {least} or more"
 
@@ -61,18 +68,21 @@ def limits(
     *,
     default: str,
     without_endpoint: Sequence[str],
+    hosts: Mapping[str, Sequence[str]],
     reserved: Sequence[str],
     shared: Mapping[str, str],
     memory: Mapping[str, int],
 ) -> Object:
     """`default` is the infrastructure of claims that name none; `without_endpoint` are those on which an endpoint
-    cannot be chosen; `shared` has the range of pods or services where all clusters have the same; `memory` the least
-    GiB of a control-plane machine by infrastructure.
+    cannot be chosen, and `hosts` are what claims of a namespace, or of any (`*`), may name on others; `shared` has the
+    range of pods or services where all clusters have the same; `memory` the least GiB of a control-plane machine by
+    infrastructure.
     """
     rules = [
         *(_not_reserved(field, reserved) for field in (_PODS, _SERVICES) if reserved),
         *(_apart(field, shared[what]) for field, what in ((_PODS, "services"), (_SERVICES, "pods")) if what in shared),
         *([_endpoint(without_endpoint)] if without_endpoint else []),
+        _granted_endpoint(without_endpoint, hosts),
         *([_memory(memory)] if memory else []),
         _LABELS,
         _since_v2(),
@@ -136,6 +146,23 @@ def _endpoint(without: Sequence[str]) -> Object:
     return _validation(
         f"!{_is_new(ENDPOINT)} || !(variables.infrastructure in [{listed}])",
         f"'{ENDPOINT}: {_quoted(before)}' + variables.infrastructure + '{_quoted(after)}'",
+    )
+
+
+def _granted_endpoint(without: Sequence[str], hosts: Mapping[str, Sequence[str]]) -> Object:
+    host = f"object.{ENDPOINT}.substring(0, object.{ENDPOINT}.lastIndexOf(':'))"
+    granted = [
+        (f"request.namespace == '{source}' && " if source != "*" else "")
+        + (f"{host}.endsWith('{each[1:]}')" if each.startswith("*") else f"{host} == '{each}'")
+        for source, known in sorted(hosts.items())
+        for each in known
+    ]
+    listed = ", ".join(f"'{each}'" for each in without)
+    before, between, after = not_granted("\0", "\1").replace("\1", "\0").split("\0")
+    return _validation(
+        f"!{_is_new(ENDPOINT)} || variables.infrastructure in [{listed}] || {' || '.join(granted) or 'false'}",
+        f"'{ENDPOINT}: {_quoted(before)}' + {host} + '{_quoted(between)}' + request.namespace + '{_quoted(after)}'",
+        "Forbidden",
     )
 
 

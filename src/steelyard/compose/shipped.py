@@ -68,6 +68,7 @@ def _limits(platform: Platform, offering: Offering, clusters: Sequence[Resource]
         clusters,
         default=platform.infrastructure,
         without_endpoint=[each.name for each in offering.infrastructures if not each.has_endpoint],
+        hosts=pools.granted_hosts(),
         reserved=pools.reserved,
         shared=shared,
         memory={each.name: each.least_memory_gi for each in offering.infrastructures if each.least_memory_gi},

@@ -11,7 +11,7 @@ Without pools all clusters have the ranges of `clusterNetwork`, which is right w
 from __future__ import annotations
 
 import ipaddress
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -26,6 +26,8 @@ def _network(value: str) -> str:
 
 
 Network = Annotated[str, AfterValidator(_network)]
+NamespaceName = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+Host = Annotated[str, Field(max_length=253, pattern=r"^([*][.])?[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
 
 def overlap(one: str, other: str) -> bool:
@@ -67,6 +69,19 @@ class ServicePools(Pools):
     )
 
 
+class ApiEndpoints(SettingsModel):
+    """Claims in some namespaces may say that the API of their cluster is reached at these hosts."""
+
+    claims_in: tuple[NamespaceName | Literal["*"], ...] = Field(
+        min_length=1, strict=False, description="Namespaces of the claims; * is any."
+    )
+    hosts: tuple[Host, ...] = Field(
+        min_length=1,
+        strict=False,
+        description="Names or addresses; *.team-a.example.org is every name that ends so.",
+    )
+
+
 class Networks(SettingsModel):
     """Address ranges of clusters, for where clusters can reach each other or the management cluster. With pools, each
     new cluster gets ranges of its own and keeps them; clusters that exist stay as they are."""
@@ -78,6 +93,14 @@ class Networks(SettingsModel):
         strict=False,
         description="Ranges that no cluster may have, such as those of the management cluster, of hosts and of what "
         "is outside. A claim that asks for one that overlaps is refused.",
+    )
+
+    api_endpoints: tuple[ApiEndpoints, ...] = Field(
+        default=(),
+        strict=False,
+        description="Where claims may say that the API of their cluster is (spec.parameters.apiEndpoint): programs are "
+        "installed there with the platform's rights, so nobody may name the address of another cluster: "
+        "{claimsIn: [team-a], hosts: ['*.team-a.example.org']}.",
     )
 
     @model_validator(mode="after")
@@ -95,3 +118,18 @@ class Networks(SettingsModel):
     def reserved_by(self, network: str) -> str:
         """The reserved range that a network overlaps with; empty if there is none."""
         return next((each for each in self.reserved if overlap(each, network)), "")
+
+    def granted_hosts(self) -> dict[str, tuple[str, ...]]:
+        """Hosts of APIs by the namespace of the claims, or `*`."""
+        found: dict[str, set[str]] = {}
+        for grant in self.api_endpoints:
+            for source in grant.claims_in:
+                found.setdefault(source, set()).update(grant.hosts)
+        return {source: tuple(sorted(hosts)) for source, hosts in sorted(found.items())}
+
+    def grants_host(self, namespace: str, host: str) -> bool:
+        granted = self.granted_hosts()
+        return any(
+            host.endswith(each[1:]) if each.startswith("*") else host == each
+            for each in (*granted.get(namespace, ()), *granted.get("*", ()))
+        )

@@ -58,7 +58,7 @@ def settled(
     _refuse(
         [
             *networks.problems(claim, wanted, observed, platform),
-            *_of_endpoint(asked, infrastructure),
+            *_of_endpoint(claim, asked, infrastructure, platform),
             *_of_machines(infrastructure, control_plane),
             *_of_labels(asked.node_pools or ()),
             *_of_names(claim, asked.node_pools or ()),
@@ -89,9 +89,16 @@ def _refuse(problems: Sequence[str]) -> None:
         raise Refused("ParametersNotAvailable", "; ".join(problems))
 
 
-def _of_endpoint(asked: ClusterFields, infrastructure: Infrastructure) -> Iterator[str]:
-    if asked.api_endpoint is not None and not infrastructure.has_endpoint:
+def _of_endpoint(
+    claim: Object, asked: ClusterFields, infrastructure: Infrastructure, platform: Platform
+) -> Iterator[str]:
+    if asked.api_endpoint is None:
+        return
+    host, namespace = asked.api_endpoint.rpartition(":")[0], objects.namespace(claim)
+    if not infrastructure.has_endpoint:
         yield f"{clusterpolicies.ENDPOINT}: {clusterpolicies.no_endpoint(infrastructure.name)}"
+    elif not platform.networks.grants_host(namespace, host):
+        yield f"{clusterpolicies.ENDPOINT}: {clusterpolicies.not_granted(host, namespace)}"
 
 
 def _of_machines(infrastructure: Infrastructure, control_plane: Sizes) -> Iterator[str]:
