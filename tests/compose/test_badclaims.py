@@ -64,6 +64,22 @@ MISTAKES: dict[str, dict[str, tuple[dict[str, Any], str]]] = {
             "spec.parameters.infrastructure: Invalid value",
         ),
     },
+    "KubernetesCluster": {
+        "even control plane": (
+            {f"{PARAMETERS}.controlPlaneNodes": 2},
+            "an even number survives no more losses than one node less, since most must agree: choose 1, 3 or 5",
+        ),
+        "cores": ({f"{PARAMETERS}.workerCPU": "many"}, "spec.parameters.workerCPU: "),
+        "memory without a unit": ({f"{PARAMETERS}.workerMemory": "8"}, "write whole GiB, from 1Gi to 16384Gi"),
+        "network plugin": (
+            {f"{PARAMETERS}.networkPlugin": "flannel"},
+            'spec.parameters.networkPlugin: Unsupported value: "flannel": supported values: "cilium", "calico"',
+        ),
+        "path in Vault": (
+            {f"{PARAMETERS}.vaultPath": "secret/apps/team-a"},
+            "spec.parameters.vaultPath: secret/apps/team-a: it must be secret/clusters/",
+        ),
+    },
     "VirtualCluster": {
         "version": ({f"{PARAMETERS}.k8sVersion": "1.99.0"}, "spec.parameters.k8sVersion"),
         "no cores": ({f"{PARAMETERS}.cpuCores": 0}, "spec.parameters.cpuCores: Invalid value: 0"),

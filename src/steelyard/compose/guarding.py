@@ -41,7 +41,11 @@ class _Variables:
     __slots__ = ("_found", "_programs", "scope")
 
     def __init__(self, programs: Mapping[str, Program], claim: Object) -> None:
-        request = {"namespace": objects.namespace(claim) or "default", "name": objects.name(claim), "operation": "CREATE"}
+        request = {
+            "namespace": objects.namespace(claim) or "default",
+            "name": objects.name(claim),
+            "operation": "CREATE",
+        }
         self._programs = programs
         self._found: dict[str, Any] = {}
         self.scope = (claim, None, request, None, self)
