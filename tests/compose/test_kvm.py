@@ -168,7 +168,8 @@ def test_what_connects_a_cluster(file: str, network: Object) -> None:
 
 
 def test_the_address_of_the_api_can_be_chosen() -> None:
-    spec = compose(apiEndpoint="dev.k8s.example.org:6443").desired["infrastructure"].object["spec"]
+    granted = "networks: {apiEndpoints: [{claimsIn: ['*'], hosts: ['*.k8s.example.org']}]}"
+    spec = compose(granted, apiEndpoint="dev.k8s.example.org:6443").desired["infrastructure"].object["spec"]
 
     assert spec["controlPlaneEndpoint"] == {"host": "dev.k8s.example.org", "port": 6443}
 

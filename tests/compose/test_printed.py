@@ -24,9 +24,9 @@ ON = [
 
 @pytest.mark.parametrize(("claim", "platform"), ON)
 def test_a_printed_claim_has_nothing_wrong_with_it_and_composes(claim: Object, platform: Platform) -> None:
-    kind = offering.STANDARD.kind_of(claim)
+    kind = offering.COMPOSABLE.kind_of(claim)
     assert kind is not None
-    assert checking.of(kind, platform)(claim) == []
+    assert checking.of(kind, platform, offering.COMPOSABLE)(claim) == []
 
     composed = rendered.in_full(claim, platform)
     assert composed.refusal is None

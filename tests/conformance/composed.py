@@ -34,8 +34,11 @@ _AT_ONCE: Final = 4
 _CRDS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 _DRY_RUN: Final = "dryRun=All&force=true&fieldManager=steelyard&fieldValidation=Strict"
-_PLATFORM: Final = 'connectionSecrets: {grants: [{claimsIn: ["*"], secretsTo: [argocd, vault]}]}'
-"""What the printed claims need of a platform file: they have Secrets written where others look for them."""
+_PLATFORM: Final = """
+connectionSecrets: {grants: [{claimsIn: ["*"], secretsTo: [argocd, vault]}]}
+networks: {apiEndpoints: [{claimsIn: ["*"], hosts: ["*.example.org"]}]}
+"""
+"""What the claims need of a platform file: Secrets are written where others look for them, and one says where it is."""
 _IS_THERE: Final = (201, 409)
 _GIVEN_OUT: Final = ["spec.clusterIP", "spec.clusterIPs", "spec.ports"]
 """Of a Service: what each server takes from pools of its own, and the ports with it."""
