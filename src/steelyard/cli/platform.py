@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from steelyard.cli.reach import DataDirOption, Given
 from steelyard.cli.session import Session
 from steelyard.installation.datadir import AlreadyRunning, DataDir, Instance
 from steelyard.kube import errors, objects
+from steelyard.kube.client.discovery import Entry
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 
@@ -109,9 +111,12 @@ def status(given: Given) -> None:
         if where is None:
             output.result(f"running: {here.server.connection.server}, Kubernetes API {await _version(here.client)}")
             output.result(f"reached: {here.server.why}")
-        claims: list[Object] = []
-        for entry in await targets.claims(here.client):
-            claims += (await here.client.list(entry.resource, here.namespace(""))).items
+
+        async def listed(entry: Entry) -> Sequence[Object]:
+            return (await here.client.list(entry.resource, here.namespace(""))).items
+
+        found = await targets.of_each(await targets.claims(here.client), listed)
+        claims = [claim for _, items in found for claim in items]
         ready = sum(1 for claim in claims if state.is_ready(claim))
         output.result(f"claims:  {len(claims)}, of which {ready} ready")
         for claim in claims:

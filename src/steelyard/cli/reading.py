@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from typing import Annotated
 from urllib.parse import quote
 
 import typer
@@ -24,8 +23,6 @@ from steelyard.kube.client.discovery import Entry
 from steelyard.kube.client.interface import ObjectList
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import EVENTS
-
-_T = TypeVar("_T")
 
 
 def get(
@@ -117,7 +114,7 @@ class _Listing:
         if self._format not in (Format.TABLE, Format.WIDE):
             await self._print_objects(wanted)
             return
-        answers = await self._of_each(wanted, self._answer)
+        answers = await targets.of_each(wanted, self._answer)
         filled = [(entry, answer) for entry, answer in answers if answer.get("rows")]
         for number, (entry, answer) in enumerate(filled):
             if number:
@@ -131,22 +128,6 @@ class _Listing:
                 self._remember(entry, None, answer)
         if not filled:
             self._say_nothing(wanted)
-
-    async def _of_each(self, wanted: list[Entry], ask: Callable[[Entry], Awaitable[_T]]) -> list[tuple[Entry, _T]]:
-        """Of the kinds that the caller may list; who may list none of them is told so."""
-        answers: list[tuple[Entry, _T]] = []
-        refused: list[tuple[Entry, errors.Forbidden]] = []
-        for entry in wanted:
-            try:
-                answers.append((entry, await ask(entry)))
-            except errors.Forbidden as error:
-                refused.append((entry, error))
-        if refused and not answers:
-            raise refused[0][1]
-        if refused:
-            kinds = ", ".join(entry.resource.plural for entry, _ in refused)
-            output.note(f"Not shown, since you may not list them: {kinds}.")
-        return answers
 
     async def _answer(self, entry: Entry) -> Object:
         path = entry.resource.path(self._namespace, self._name)
@@ -163,7 +144,7 @@ class _Listing:
             output.object_(obj, self._format)
             return
         items: list[Object] = []
-        for entry, listed in await self._of_each(wanted, self._listed):
+        for entry, listed in await targets.of_each(wanted, self._listed):
             self._shown[entry] = _Shown(None, listed.resource_version)
             items += listed.items
         output.list_(items, self._format)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
-from steelyard.cli import offered
+from steelyard.cli import offered, output
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.hints import Hints
 from steelyard.cli.session import Session
@@ -26,6 +26,8 @@ from steelyard.kube.client.discovery import Entry
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
+
+T = TypeVar("T")
 
 CATEGORY = "claim"
 _COMPARED = 500
@@ -82,6 +84,23 @@ async def served(client: Client) -> Sequence[Entry]:
 async def claims(client: Client) -> list[Entry]:
     """The kinds of claims."""
     return _claims(await served(client))
+
+
+async def of_each(wanted: Sequence[Entry], ask: Callable[[Entry], Awaitable[T]]) -> list[tuple[Entry, T]]:
+    """What is answered for each of these kinds, as far as the caller may list them; who may list none is told so."""
+    answers: list[tuple[Entry, T]] = []
+    refused: list[tuple[Entry, errors.Forbidden]] = []
+    for entry in wanted:
+        try:
+            answers.append((entry, await ask(entry)))
+        except errors.Forbidden as error:
+            refused.append((entry, error))
+    if refused and not answers:
+        raise refused[0][1]
+    if refused:
+        kinds = ", ".join(entry.resource.plural for entry, _ in refused)
+        output.note(f"Not shown, since you may not list them: {kinds}.")
+    return answers
 
 
 async def of_kind(client: Client, kind: ClaimKind) -> Entry:

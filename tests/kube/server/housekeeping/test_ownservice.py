@@ -90,6 +90,8 @@ async def test_nothing_is_written_before_somebody_asks(cluster: Cluster) -> None
     before = cluster.store.revision
     await cluster.client.list(CONFIG_MAPS)
     await cluster.client.list(SERVICES, "kube-system")
+    for resource in ALL:
+        assert (await cluster.client.list(resource, label_selector="example.org/mine")).items == []
     assert cluster.store.revision == before
 
     assert [objects.name(each) for each in (await cluster.client.list(SERVICES)).items] == ["kubernetes"]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from steelyard.frozen import frozen
-from steelyard.kube import objects, uids
+from steelyard.kube import errors, objects, selectors, uids
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.server.call import Call
@@ -64,7 +64,7 @@ class OwnService(Work):
 
     async def prepare(self, call: Call) -> None:
         """Before a request that shows services, or takes an address of theirs: this one is there."""
-        if call.plural not in CONCERNED or self._place is None:
+        if call.plural not in CONCERNED or self._place is None or _selects_others(call):
             return
         if call.namespace in ("", NAMESPACE) or call.verb not in _READS:
             await self.activate()
@@ -131,6 +131,17 @@ class OwnService(Work):
         }
         metadata["managedFields"] = [managed]
         return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **wanted}
+
+
+def _selects_others(call: Call) -> bool:
+    """Whether these are none of what the request is about, by their labels."""
+    selector = call.options.get("labelSelector", "")
+    if not selector or call.verb not in ("list", "watch"):
+        return False
+    try:
+        return not selectors.parse_labels(selector).matches(_LABELS[call.plural])
+    except errors.ApiError:
+        return False
 
 
 def service_range(networks: str) -> ipaddress.IPv4Network | None:
