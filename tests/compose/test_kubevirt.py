@@ -93,12 +93,11 @@ def test_a_machine_has_the_size_that_was_asked_for_and_is_waited_for_by_ssh(part
     assert template["virtualMachineBootstrapCheck"] == {"checkStrategy": "ssh"}
 
 
-def test_storage_class_and_image_are_the_platform_files() -> None:
-    platform = settings.parse('infrastructure: kubevirt\nkubevirt: {storageClass: ceph, image: "r.io/node:{version}"}')
+def test_the_storage_class_is_the_platform_files() -> None:
+    platform = settings.parse("infrastructure: kubevirt\nkubevirt: {storageClass: ceph}")
     (disk,) = virtual_machine(compose(claim(kubernetesVersion="v1.32.1"), platform=platform))["dataVolumeTemplates"]
 
     assert disk["spec"]["pvc"]["storageClassName"] == "ceph"
-    assert disk["spec"]["source"]["registry"]["url"] == "docker://r.io/node:v1.32.1"
 
 
 def test_the_cloud_controller_runs_on_control_planes_and_sees_its_own_namespace_alone() -> None:
@@ -276,3 +275,17 @@ def test_registration_and_network_go_before_the_cluster() -> None:
     first = max(desired[name].deletion_stage for name in ("argocd-cluster", "network-plugin"))
 
     assert first < min(desired[name].deletion_stage for name in ("cluster", "namespace", "infrastructure"))
+
+
+@pytest.mark.parametrize(
+    ("file", "image"),
+    [
+        pytest.param("", "quay.io/capk/ubuntu-2404-container-disk:v1.34.0", id="the built-in one"),
+        pytest.param("image: 'reg/k8s:{version}'", "reg/k8s:v1.34.0", id="of the infrastructure"),
+        pytest.param("image: reg/k8s, offered: {v1.34.0: {image: reg/own}}", "reg/own", id="of the version"),
+    ],
+)
+def test_machines_boot_from_the_image_of_the_catalogue(file: str, image: str) -> None:
+    platform = settings.parse(f"infrastructure: kubevirt\nversions: {{infrastructures: {{kubevirt: {{{file}}}}}}}")
+    (disk,) = virtual_machine(compose(claim(kubernetesVersion="v1.34.0"), platform=platform))["dataVolumeTemplates"]
+    assert disk["spec"]["source"]["registry"]["url"] == f"docker://{image}"

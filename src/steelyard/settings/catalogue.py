@@ -107,13 +107,15 @@ def _standing(minor: int) -> Offered:
     return Offered(end_of_life=_END_OF_LIFE[minor], state=state)
 
 
+CONTAINER_DISK: Final = "quay.io/capk/ubuntu-2404-container-disk:{version}"
+"""What machines on KubeVirt boot from where the platform file names nothing else."""
 _MINORS: Final = range(versions.NEWEST_MINOR, versions.OLDEST_MINOR - 1, -1)
 _WITH_IMAGES: Final = ("v1.35.0", "v1.34.0", "v1.33.0", "v1.32.1", "v1.31.0", "v1.30.0", "v1.29.0")
 BUILT_IN: Final[dict[str, Catalogue]] = {
     # They need no image, so there is no reason to leave out a patch.
     "simulated": Catalogue(offered={f"v1.{minor}": _standing(minor) for minor in _MINORS}),
     "kubevirt": Catalogue(
-        image="quay.io/capk/ubuntu-2404-container-disk:{version}",
+        image=CONTAINER_DISK,
         offered={name: _standing(versions.parsed(name)[1]) for name in _WITH_IMAGES},
     ),
 }

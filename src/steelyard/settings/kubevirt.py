@@ -11,7 +11,6 @@ from steelyard.settings.k3s import K3s
 from steelyard.settings.networkplugins import NamespaceName, NetworkManifests, NetworkPlugin, ObjectName
 from steelyard.settings.networks import Network
 
-IMAGE: Final = "quay.io/capk/ubuntu-2404-container-disk:{version}"
 CLOUD_CONTROLLER_MANAGER: Final = "quay.io/kubevirt/kubevirt-cloud-controller-manager:v0.5.1"
 
 ImageName = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\s]+$")]
@@ -57,10 +56,6 @@ class NetworkPolicies(SettingsModel):
 class Kubevirt(SettingsModel):
     """Machines of infrastructure kubevirt. A change of what they are made of replaces the machines of every cluster."""
 
-    image: ImageName = Field(
-        default=IMAGE,
-        description="Container disk that machines boot from; {version} stands for the cluster's Kubernetes version.",
-    )
     storage_class: ObjectName = Field(
         default="nfs-client",
         description="StorageClass of root disks. Machines that move between hosts need one with ReadWriteMany.",

@@ -17,6 +17,7 @@ from steelyard.compose.shape import Shape, Sizes
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.settings import Platform
+from steelyard.settings.catalogue import CONTAINER_DISK, Versions
 from steelyard.settings.integrations import SharedServices
 from steelyard.settings.kubevirt import Kubevirt
 
@@ -31,7 +32,7 @@ _DISK: Final = "dv-volume"
 _NETWORK: Final = "default"
 
 
-def infrastructure(settings: Kubevirt, shared: SharedServices) -> Infrastructure:
+def infrastructure(settings: Kubevirt, shared: SharedServices, versions: Versions) -> Infrastructure:
     has_cloud_controller = settings.cloud_controller_manager.enabled
 
     def further(shape: Shape) -> Mapping[str, Desired]:
@@ -48,7 +49,7 @@ def infrastructure(settings: Kubevirt, shared: SharedServices) -> Infrastructure
         cluster_spec=_cluster,
         machine_spec=lambda shape, sizes: _machine(shape, sizes, settings),
         configured=_configured,
-        image=lambda version: settings.image.replace("{version}", version),
+        image=lambda version: _image(version, versions),
         has_namespace=True,
         has_health_checks=True,
         has_network=False,
@@ -65,7 +66,12 @@ def infrastructure(settings: Kubevirt, shared: SharedServices) -> Infrastructure
 
 
 def _configured(platform: Platform) -> Infrastructure:
-    return infrastructure(platform.kubevirt, platform.integrations.shared_services)
+    return infrastructure(platform.kubevirt, platform.integrations.shared_services, platform.versions)
+
+
+def _image(version: str, versions: Versions) -> str:
+    listed = versions.find(NAME, version)
+    return (listed.image if listed is not None else "") or CONTAINER_DISK.replace("{version}", version)
 
 
 def _cluster(shape: Shape) -> Object:
@@ -129,5 +135,5 @@ def _guest(shape: Shape, sizes: Sizes, disk: str) -> Object:
     }
 
 
-KUBEVIRT: Final = infrastructure(Kubevirt(), SharedServices())
+KUBEVIRT: Final = infrastructure(Kubevirt(), SharedServices(), Versions())
 """With the settings that a platform has where its file says nothing."""
