@@ -36,7 +36,7 @@ from steelyard.installation import consent, credentials, datadir, encryption, pr
 from steelyard.installation.backup import making, placing
 from steelyard.installation.backup.making import Backups
 from steelyard.installation.datadir import DataDir
-from steelyard.kube import errors
+from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
@@ -46,6 +46,7 @@ from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import logs
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.manager import Manager
+from steelyard.kube.schema import structural
 from steelyard.kube.server import hosting as hostings
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
@@ -277,6 +278,9 @@ async def _prepare(manager: Manager, ground: Ground, options: Options) -> dict[s
 async def _define_kinds(client: Client, options: Options) -> None:
     """Applies the CRDs of all our kinds; unchanged ones are left alone."""
     definitions: list[Object] = [*shipped.definitions(options.platform, options.offering), *clusterapi.crds()]
+    for crd in definitions:
+        for version in objects.sequence(objects.at(crd, "spec", "versions")):
+            structural.vouch(objects.mapping(objects.at(version, "schema", "openAPIV3Schema")))
     await asyncio.gather(
         *(standing.ensure(client, CUSTOM_RESOURCE_DEFINITIONS, crd, field_manager=FIELD_MANAGER) for crd in definitions)
     )

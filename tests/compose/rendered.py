@@ -14,6 +14,7 @@ import yaml
 from steelyard import settings
 from steelyard.compose import offering
 from steelyard.compose.cluster import integrating
+from steelyard.compose.composable import COMPOSABLE
 from steelyard.compose.composed import NOTHING, Composed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -82,7 +83,7 @@ def infrastructures_of(title: str, claim: Object) -> tuple[str, ...]:
     kind = offering.STANDARD.kind_of(claim)
     assert kind is not None
     has_choice = "infrastructure" in kind.parameters.model_fields and not title.startswith("example")
-    return offering.COMPOSABLE.infrastructure_names if has_choice else ("",)
+    return COMPOSABLE.infrastructure_names if has_choice else ("",)
 
 
 def platform_of(claim: Object, infrastructure: str = "") -> Platform:
@@ -91,7 +92,7 @@ def platform_of(claim: Object, infrastructure: str = "") -> Platform:
     enabled = ", ".join(f"{name}: {{enabled: true}}" for name in INTEGRATED)
     return settings.parse(
         f"domain: {printed.domain_of(claim)}\n{own}integrations: {{{enabled}}}",
-        infrastructures=offering.COMPOSABLE.infrastructure_names,
+        infrastructures=COMPOSABLE.infrastructure_names,
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 from steelyard import settings
 from steelyard.api.infrastructures import OFFERED
 from steelyard.compose import offering
+from steelyard.compose.composable import COMPOSABLE
 from steelyard.compose.composed import NOTHING, Composed, Observed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -20,7 +21,7 @@ MACHINES = ("control-plane-machines", "worker-machines")
 
 
 def platform(file: str = "") -> Platform:
-    return settings.parse(f"infrastructure: kvm\n{file}", infrastructures=offering.COMPOSABLE.infrastructure_names)
+    return settings.parse(f"infrastructure: kvm\n{file}", infrastructures=COMPOSABLE.infrastructure_names)
 
 
 def claim(**parameters: Any) -> Object:
@@ -80,10 +81,9 @@ def test_no_platform_offers_what_nothing_brings_about() -> None:
 
 
 def test_everything_that_is_offered_can_be_composed_and_more() -> None:
-    assert set(offering.STANDARD.infrastructure_names) < set(offering.COMPOSABLE.infrastructure_names)
+    assert set(offering.STANDARD.infrastructure_names) < set(COMPOSABLE.infrastructure_names)
     offered, composable = (
-        {objects.name(each) for each in known.definitions("steelyard.dev")}
-        for known in (offering.STANDARD, offering.COMPOSABLE)
+        {objects.name(each) for each in known.definitions("steelyard.dev")} for known in (offering.STANDARD, COMPOSABLE)
     )
     kinds = ("kvmclusters", "kvmmachines", "kvmmachinetemplates", "kvmhosts")
     assert composable - offered == {f"{each}.infrastructure.cluster.x-k8s.io" for each in kinds}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from steelyard.compose import checking, offering
+from steelyard.compose.composable import COMPOSABLE
 from steelyard.compose.composed import Desired
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
@@ -24,9 +25,9 @@ ON = [
 
 @pytest.mark.parametrize(("claim", "platform"), ON)
 def test_a_printed_claim_has_nothing_wrong_with_it_and_composes(claim: Object, platform: Platform) -> None:
-    kind = offering.COMPOSABLE.kind_of(claim)
+    kind = COMPOSABLE.kind_of(claim)
     assert kind is not None
-    assert checking.of(kind, platform, offering.COMPOSABLE)(claim) == []
+    assert checking.of(kind, platform, COMPOSABLE)(claim) == []
 
     composed = rendered.in_full(claim, platform)
     assert composed.refusal is None

@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from steelyard.api.clusterapi import definitions
-from steelyard.compose import comparing, offering
+from steelyard.compose import comparing
 from steelyard.compose.cluster import integrating
+from steelyard.compose.composable import COMPOSABLE
 from steelyard.compose.composed import Desired
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -82,7 +83,7 @@ def composed(case: str) -> Iterator[Desired]:
 
 
 def is_ours(part: Desired) -> bool:
-    own = {objects.name(each) for each in offering.COMPOSABLE.definitions("pnats.cloud")}
+    own = {objects.name(each) for each in COMPOSABLE.definitions("pnats.cloud")}
     return part.resource.group_resource in own
 
 

@@ -18,6 +18,7 @@ import aiohttp
 
 from steelyard import settings
 from steelyard.compose import offering, shipped
+from steelyard.compose.composable import COMPOSABLE
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -52,7 +53,7 @@ def install(everything: Many[Rendered]) -> Sequence:
     steps += ({"do": f"POST {_CRDS}", "body": files[name].object} for name in _names(foreign) if name in files)
     for domain in _domains(everything):
         platform = settings.parse(f"domain: {domain}\n{_PLATFORM}")
-        steps += ({"do": f"POST {_CRDS}", "body": each} for each in shipped.definitions(platform, offering.COMPOSABLE))
+        steps += ({"do": f"POST {_CRDS}", "body": each} for each in shipped.definitions(platform, COMPOSABLE))
         for policy, binding in shipped.guards(platform, offering.STANDARD):
             steps.append({"do": f"POST {_ADMISSION}/validatingadmissionpolicies", "body": policy})
             steps.append({"do": f"POST {_ADMISSION}/validatingadmissionpolicybindings", "body": binding})

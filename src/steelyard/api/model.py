@@ -28,6 +28,7 @@ class ApiModel(BaseModel):
         serialize_by_alias=True,
         extra="ignore",
         frozen=True,
+        defer_build=True,
     )
 
     def to_json(self) -> Object:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextvars
 from typing import Any, Final, TypeVar
 
-from steelyard.compose.offering import COMPOSABLE, STANDARD, Offering
+from steelyard.compose.offering import STANDARD, Offering
 from steelyard.frozen import frozen
 
 T = TypeVar("T")
@@ -43,6 +43,8 @@ def offer(program: Program) -> None:
 
 def offer_manifests() -> None:
     """For commands that only write or compare manifests: also what no platform of this version brings about itself."""
+    from steelyard.compose.composable import COMPOSABLE  # here, as few commands need it
+
     program = _current.get(_STANDARD)
     if program.offering is STANDARD:
         _current.set(Program(COMPOSABLE, program.providers))

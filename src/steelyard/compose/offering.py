@@ -14,7 +14,6 @@ from steelyard.api.model import Kind
 from steelyard.compose.claimkind import ClaimKind
 from steelyard.compose.infrastructure import Infrastructure
 from steelyard.compose.infrastructures.kubevirt import KUBEVIRT
-from steelyard.compose.infrastructures.kvm import KVM
 from steelyard.compose.infrastructures.simulated import SIMULATED
 from steelyard.compose.kubernetescluster import kind as kubernetescluster
 from steelyard.compose.postgresqlinstance.kind import POSTGRESQL_INSTANCE
@@ -69,6 +68,3 @@ def offering(infrastructures: tuple[Infrastructure, ...], *more: ClaimKind) -> O
 
 STANDARD: Final = offering((SIMULATED, KUBEVIRT))
 """What a platform of this version makes claims come true with."""
-COMPOSABLE: Final = offering((*STANDARD.infrastructures, KVM))
-"""What can be composed, whoever brings it about: for what only writes manifests or describes kinds. A platform that
-took claims for all of it would leave some of them waiting for ever."""

@@ -14,5 +14,6 @@ class SettingsModel(BaseModel):
         serialize_by_alias=True,
         extra="forbid",
         frozen=True,
+        defer_build=True,
         strict=True,
     )
