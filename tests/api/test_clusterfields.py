@@ -182,7 +182,7 @@ async def test_everything_that_the_platform_refuses_is_told_at_once() -> None:
 
 
 async def test_names_of_pools_and_of_their_cluster_fit_into_a_label(tmp_path: Path) -> None:
-    fits, too_long = (claim(WORKLOAD, "b" * 23, nodePools=[{"name": "a" * length}]) for length in (39, 40))
+    fits, too_long = (claim(WORKLOAD, "b" * 20, nodePools=[{"name": "a" * length}]) for length in (39, 40))
     async with opened(tmp_path) as stage:
         assert await stage.client.create(resource_of(WORKLOAD), fits, dry_run=True)
         with pytest.raises(errors.Invalid, match="shorten the names of pools"):

@@ -103,7 +103,7 @@ def test_a_pool_has_a_deployment_templates_labels_and_taints_of_its_own() -> Non
         name: part.object for name, part in without.desired.items()
     }, "the first workers are not touched by a second pool"
     deployment = with_pool.desired["workers-gpu"].object
-    assert (objects.name(deployment), deployment["spec"]["replicas"]) == ("shop-gpu", 2)
+    assert (objects.name(deployment), deployment["spec"]["replicas"]) == ("shop-md-gpu", 2)
     machine = with_pool.desired["worker-machines-gpu"].object["spec"]["template"]["spec"]
     assert machine == {"cpuCores": 32, "memoryGi": 32, "diskGb": 100}, "what it leaves out is the first workers'"
     registration = with_pool.desired["worker-bootstrap-gpu"].object["spec"]["template"]["spec"]["joinConfiguration"][

@@ -18,10 +18,8 @@ from steelyard.compose.composed import NOTHING, Composed, Observed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES
-from steelyard.kube.schema import prune, validate
 from steelyard.settings import Platform
-from tests.compose import cases, printed
-from tests.compose.test_upstream_schemas import schema_of, upstream
+from tests.compose import cases, printed, upstream
 
 PLATFORM = settings.parse("infrastructure: kubevirt")
 
@@ -149,14 +147,11 @@ def test_composing_again_with_what_was_made_changes_nothing() -> None:
     }
 
 
-def test_a_namespace_of_another_cluster_is_not_entered() -> None:
+def test_a_namespace_that_was_made_by_hand_is_not_entered() -> None:
     theirs: Object = {
         "apiVersion": NAMESPACES.api_version,
         "kind": NAMESPACES.kind,
-        "metadata": {
-            "name": names.external("team-a", "dev"),
-            "labels": names.claim_labels({**claim(), "kind": "WorkloadCluster"}),
-        },
+        "metadata": {"name": names.external("team-a", "dev")},
     }
     composed = compose(claim(), Observed(required={"namesake": [theirs]}))
 
@@ -261,14 +256,13 @@ def test_nothing_secret_is_composed_before_there_are_keys() -> None:
     assert "token-file: /etc/rancher/k3s/token" in written
 
 
-@upstream
+@upstream.needed
 def test_the_disks_of_servers_are_ones_that_cdi_accepts() -> None:
-    schema = schema_of("datavolumes.cdi.kubevirt.io", "v1beta1")
+    schema = upstream.schema_of("datavolumes.cdi.kubevirt.io", "v1beta1")
     for server in servers(compose(claim(highAvailability=True))).values():
         for disk in server["spec"]["dataVolumeTemplates"]:
             volume: Object = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", **disk}
-            assert validate.validate(schema, volume) == []
-            assert prune.prune(schema, volume) == []
+            assert upstream.problems(schema, volume) == []
 
 
 @pytest.mark.parametrize(

@@ -88,11 +88,11 @@ async def test_a_pool_comes_rolls_and_goes_without_the_others(tmp_path: Path) ->
         after = await machines(client)
         assert after["shop-md-0"] == before["shop-md-0"]
         assert after[""] == before[""]
-        assert len(after["shop-gpu"]) == 2
-        assert not after["shop-gpu"] & before["shop-gpu"]
+        assert len(after["shop-md-gpu"]) == 2
+        assert not after["shop-md-gpu"] & before["shop-md-gpu"]
 
         await change(client, [])
-        assert await _until_gone(client, "shop-gpu")
+        assert await _until_gone(client, "shop-md-gpu")
         left = await machines(client)
         assert left["shop-md-0"] == before["shop-md-0"]
 

@@ -91,8 +91,8 @@ PoolName = Annotated[
         max_length=40,
         pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$",
         json_schema_extra=_rule(
-            "!(self in ['md-0', 'control-plane'])",
-            "that is what the cluster's first workers and its control plane are called; choose another name",
+            "!self.matches('(^|-)md-') && !self.matches('(^|-)control-plane$')",
+            "md- and control-plane are parts of the names that other things of clusters have; choose another name",
         ),
     ),
 ]

@@ -61,8 +61,8 @@ _ENDPOINT_STAYS: Final[dict[str, Any]] = {
 }
 _POOL_NAMES: Final[dict[str, Any]] = {
     "rule": f"!has(self.{_PARAMETERS}.nodePools) || self.{_PARAMETERS}.nodePools.all(each, "
-    f"size(self.metadata.name) + size(each.name) < {_LABEL})",
-    "message": f"<claim>-<pool> must fit into a label, which holds {_LABEL} characters: shorten the names of pools",
+    f"size(self.metadata.name) + size('-md-') + size(each.name) <= {_LABEL})",
+    "message": f"<claim>-md-<pool> must fit into a label, which holds {_LABEL} characters: shorten the names of pools",
     "fieldPath": f".{_PARAMETERS}.nodePools",
 }
 

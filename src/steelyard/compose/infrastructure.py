@@ -59,6 +59,8 @@ class Infrastructure:
     """What machines of a Kubernetes version boot from."""
     has_namespace: bool = False
     """Whether each cluster has a namespace of its own, apart from the claim's."""
+    has_services: bool = False
+    """Whether a Service is called after each cluster, which then has a name that a Service can have."""
     has_health_checks: bool = False
     """Whether machines that fall silent are replaced. Not where nothing does that: embedded there is no controller of
     MachineHealthChecks yet."""

@@ -27,6 +27,8 @@ REPLICAS: Final = "steelyard.dev/replicas"
 """Annotation of a MachineDeployment that an autoscaler scales: the number of machines that was applied. While it is
 what there is, nobody else has set it."""
 
+_POOL: Final = "-md-"
+_FIRST_POOL: Final = "0"
 _DIGITS: Final = 6
 _READABLE: Final = 63 - 1 - _DIGITS
 _OWN: Final = re.compile(rf"[a-z0-9-]+-[0-9a-f]{{{_DIGITS}}}")
@@ -42,7 +44,15 @@ def control_plane(cluster_name: str) -> str:
 
 
 def machine_deployment(cluster_name: str, pool: str = "") -> str:
-    return f"{cluster_name}-{pool or 'md-0'}"
+    """Of the first workers `dev-md-0`, of a pool `dev-md-gpu`. The names of pools have no `md-` in them, so that those
+    of `dev-md-gpu`, another cluster, are never the same."""
+    return f"{cluster_name}{_POOL}{pool or _FIRST_POOL}"
+
+
+def pool_of(cluster_name: str, machine_deployment: str) -> str:
+    """What people call the pool."""
+    pool = machine_deployment.removeprefix(f"{cluster_name}{_POOL}")
+    return f"md-{pool}" if pool == _FIRST_POOL else pool
 
 
 def kubeconfig_secret(cluster_name: str) -> str:

@@ -17,13 +17,13 @@ BURST: Object = {"name": "burst", "minReplicas": 1, "maxReplicas": 5, "replicas"
 
 
 async def replicas(stage: Stage) -> int | None:
-    deployment = await stage.client.get(MACHINE_DEPLOYMENTS, "dev-burst", NAMESPACE)
+    deployment = await stage.client.get(MACHINE_DEPLOYMENTS, "dev-md-burst", NAMESPACE)
     return deployment["spec"].get("replicas")
 
 
 async def autoscaler_sets(stage: Stage, number: int) -> None:
     patch: Object = {"spec": {"replicas": number}}
-    await stage.client.patch(MACHINE_DEPLOYMENTS, "dev-burst", patch, NAMESPACE, subresource="scale")
+    await stage.client.patch(MACHINE_DEPLOYMENTS, "dev-md-burst", patch, NAMESPACE, subresource="scale")
     await stage.settle()
 
 
@@ -55,26 +55,26 @@ async def test_what_an_autoscaler_has_set_is_neither_undone_nor_taken_away(stage
 async def test_a_claim_at_rest_with_bounds_is_not_written_again(stage: Stage) -> None:
     await stage.claim(nodePools=[BURST])
     await autoscaler_sets(stage, 4)
-    before = await stage.client.get(MACHINE_DEPLOYMENTS, "dev-burst", NAMESPACE)
+    before = await stage.client.get(MACHINE_DEPLOYMENTS, "dev-md-burst", NAMESPACE)
 
     for _ in range(3):
         await stage.look_again()
 
-    after = await stage.client.get(MACHINE_DEPLOYMENTS, "dev-burst", NAMESPACE)
+    after = await stage.client.get(MACHINE_DEPLOYMENTS, "dev-md-burst", NAMESPACE)
     assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
 
 async def test_a_pool_that_is_taken_off_the_list_goes_once_the_rest_is_complete(stage: Stage) -> None:
     await stage.claim(nodePools=[{"name": "gpu"}])
-    assert await stage.find(MACHINE_DEPLOYMENTS, "dev-gpu") is not None
+    assert await stage.find(MACHINE_DEPLOYMENTS, "dev-md-gpu") is not None
 
     await stage.change({"spec": {"parameters": {"nodePools": None}}})
-    assert await stage.find(MACHINE_DEPLOYMENTS, "dev-gpu") is not None, "the cluster is still coming up"
+    assert await stage.find(MACHINE_DEPLOYMENTS, "dev-md-gpu") is not None, "the cluster is still coming up"
     await stage.becomes_ready()
     await stage.settle()
-    assert await stage.find(MACHINE_DEPLOYMENTS, "dev-gpu") is None
+    assert await stage.find(MACHINE_DEPLOYMENTS, "dev-md-gpu") is None
     recorded = [entry["name"] for entry in (await stage.get())["status"]["inventory"]]
-    assert not [name for name in recorded if name.startswith("dev-gpu")]
+    assert not [name for name in recorded if name.startswith("dev-md-gpu")]
 
 
 async def test_claims_made_in_the_same_moment_get_ranges_apart(tmp_path: Path) -> None:
@@ -128,6 +128,6 @@ async def test_a_second_claim_for_a_cluster_of_the_same_name_is_refused(stage: S
     await stage.manager.idle(settle=0.05)
 
     told = (await stage.client.get(kind, "dev", NAMESPACE))["status"]["message"]
-    assert "was not made for this claim" in told
+    assert "WorkloadCluster team-a/dev has a cluster of this name already" in told
     assert [each for each in await stage.objects_of() if each.startswith("Cluster/")] == ["Cluster/dev"]
     assert set(before) <= set(await stage.objects_of())

@@ -62,6 +62,18 @@ def infrastructure(
     return found.on(platform)
 
 
+def name(claim: Object, infrastructure: Infrastructure) -> str:
+    """Of the cluster."""
+    found = names.cluster(claim)
+    if infrastructure.has_services and not found[:1].isalpha():
+        raise Refused(
+            "NameNotUsable",
+            f"on {infrastructure.name} the API of a cluster is reached by a Service that is called after it, and the "
+            f"name of a Service begins with a letter, unlike {found}; make a claim with another name",
+        )
+    return found
+
+
 def namespace(claim: Object, infrastructure: Infrastructure) -> str:
     """Where the cluster's objects are."""
     home = objects.namespace(claim)

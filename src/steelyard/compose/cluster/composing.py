@@ -14,7 +14,7 @@ from typing import Final
 from steelyard.api.claims import SecretReference
 from steelyard.api.clusterapi import resources, wellknown
 from steelyard.compose import autoscaling, clusterapi, managed, names
-from steelyard.compose.cluster import conditions, integrating, progress, watching
+from steelyard.compose.cluster import conditions, integrating, namesakes, progress, watching
 from steelyard.compose.cluster import kubeconfig as kubeconfigs
 from steelyard.compose.cluster.progress import Progress
 from steelyard.compose.composed import Composed, Desired, Observed, Requirement
@@ -56,6 +56,9 @@ class Asked:
 
 def compose(claim: Object, asked: Asked, observed: Observed, platform: Platform) -> Composed:
     shape = asked.shape
+    is_newer = shape.revision != "v1"
+    if is_newer:
+        namesakes.refuse_anothers(claim, observed, asked.infrastructure)
     desired = clusterapi.parts(shape, asked.infrastructure)
     kubeconfig = kubeconfigs.own(observed)
     machines = observed.required.get(watching.MACHINES, ())
@@ -92,6 +95,7 @@ def compose(claim: Object, asked: Asked, observed: Observed, platform: Platform)
         desired=_with_readiness(desired, observed, here, workers),
         requirements={
             **asked.requirements,
+            **(namesakes.requirements(claim, asked.infrastructure) if is_newer else {}),
             kubeconfigs.KUBECONFIG: Requirement(SECRETS, shape.namespace, names.kubeconfig_secret(shape.name)),
             watching.MACHINES: Requirement(
                 resources.MACHINES, shape.namespace, label=(wellknown.CLUSTER_NAME_LABEL, shape.name)

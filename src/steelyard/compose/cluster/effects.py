@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 from steelyard.api.clusterapi import resources, wellknown
-from steelyard.compose import clusterapi
+from steelyard.compose import clusterapi, names
 from steelyard.compose.effects import Disruption, Effect, Parts, Required, counted
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -62,7 +62,7 @@ def _of_maker(
 
 def _pool_name(deployment: Object) -> str:
     cluster = str(objects.at(deployment, "spec", "clusterName") or "")
-    return objects.name(deployment).removeprefix(f"{cluster}-")
+    return names.pool_of(cluster, objects.name(deployment))
 
 
 def _machines_of(maker: Object, machines: Sequence[Object] | None) -> list[str]:

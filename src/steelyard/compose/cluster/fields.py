@@ -125,7 +125,8 @@ def _of_names(claim: Object, pools: Sequence[NodePool]) -> Iterator[str]:
         if called.count(name) > 1:
             yield f"{clusterpolicies.POOLS}: {name} is there {called.count(name)} times; give each pool its own name"
         if len(names.machine_deployment(cluster, name)) > clusterpolicies.LABEL_MAX:
-            yield f"{clusterpolicies.POOLS}: {cluster}-{name} is too long; shorten the pool's name"
+            too_long = names.machine_deployment(cluster, name)
+            yield f"{clusterpolicies.POOLS}: {too_long} is too long; shorten the pool's name"
 
 
 def _pool(asked: NodePool, workers: Sizes, observed: Observed) -> Pool:

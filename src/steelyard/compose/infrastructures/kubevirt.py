@@ -51,6 +51,7 @@ def infrastructure(settings: Kubevirt, shared: SharedServices, versions: Version
         configured=_configured,
         image=lambda version: _image(version, versions),
         has_namespace=True,
+        has_services=True,
         has_health_checks=True,
         has_network=False,
         has_pods=True,

@@ -29,6 +29,8 @@ KUBECONFIG: Final = "vault-kubeconfig"
 
 FOLDERS: Final = ("clusters",)
 """Of the engine: where claims for clusters may have something."""
+_BELOW: Final = "kubeconfig"
+"""What the second path has more than the first."""
 _COPY_STAGE: Final = FIRST_STAGE + 1
 
 
@@ -48,7 +50,7 @@ def of(subject: Subject) -> Integrated:
         VAULT: managed.push(
             settings, name, base, {"api-url": '{{ index . "api-url" }}', "kubeconfig": "{{ .kubeconfig | b64enc }}"}
         ),
-        KUBECONFIG: managed.push(settings, name, f"{base}/kubeconfig", {"value": "{{ .kubeconfig }}"}),
+        KUBECONFIG: managed.push(settings, name, f"{base}/{_BELOW}", {"value": "{{ .kubeconfig }}"}),
     }
     waiting = managed.progress(pushes, subject.observed).waiting_for
     return Integrated({COPY: copy, **pushes}, waiting_for=waiting, status=status)
@@ -59,12 +61,23 @@ def path(subject: Subject) -> str:
     mount, environment = subject.platform.integrations.vault.mount, subject.shape.environment
     asked = subject.vault_path
     if asked is None:
-        return managed.vault_path(subject.claim, mount, FOLDERS[0], environment)
+        return _derived(subject, mount, environment)
     said = str(objects.at(subject.claim, "spec", "parameters", "environment") or environment)
     problem = vaultpaths.problem(asked, mount, FOLDERS, (said, environment), objects.namespace(subject.claim))
     if problem:
         raise Refused("VaultPathForbidden", f"spec.parameters.vaultPath: {asked}: {problem}; set it to such a path")
     return asked
+
+
+def _derived(subject: Subject, mount: str, environment: str) -> str:
+    found = managed.vault_path(subject.claim, mount, FOLDERS[0], environment)
+    if objects.name(subject.claim) == _BELOW:
+        raise Refused(
+            "NameNotUsable",
+            f"in Vault the cluster would have {found}, where the kubeconfig of another one may be; make a claim with "
+            f"another name than {_BELOW}",
+        )
+    return found
 
 
 def _copy(subject: Subject, kubeconfig: str) -> Desired:

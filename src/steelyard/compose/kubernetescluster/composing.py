@@ -13,7 +13,6 @@ from typing import Final
 
 from steelyard.api import vaultpaths
 from steelyard.api.kubernetescluster import KubernetesClusterSpec, Parameters, UsedParameters
-from steelyard.compose import names
 from steelyard.compose import refusing as refusals
 from steelyard.compose.cluster import choosing, fields
 from steelyard.compose.cluster import composing as clusters
@@ -78,7 +77,7 @@ def _asked(
     )
     plugin = parameters.network_plugin or infrastructure.network_plugin or NETWORK_PLUGIN
     shape = Shape(
-        name=names.cluster(claim),
+        name=choosing.name(claim, infrastructure),
         namespace=choosing.namespace(claim, infrastructure),
         environment=platform.environment_name(parameters.environment),
         version=version,

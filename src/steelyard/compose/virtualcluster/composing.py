@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from steelyard.api.virtualcluster import INSTALLED_ONCE, Parameters, UsedParameters, VirtualClusterSpec
-from steelyard.compose import managed, names
+from steelyard.compose import managed
 from steelyard.compose import refusing as refusals
 from steelyard.compose.cluster import choosing
 from steelyard.compose.cluster import composing as clusters
@@ -69,7 +69,7 @@ def _shape(
     is_k3s = used.infrastructure in INSTALLED_ONCE
     network = choosing.network(infrastructure, platform, infrastructure.network_plugin or _NETWORK_PLUGIN)
     return Shape(
-        name=names.cluster(claim),
+        name=choosing.name(claim, infrastructure),
         namespace=choosing.namespace(claim, infrastructure),
         environment=used.environment,
         version=used.k8s_version,

@@ -6,7 +6,7 @@ from typing import Final
 
 from steelyard.api.clusterfields import NAME_MAX
 from steelyard.compose.claimkind import Guide, Reported
-from steelyard.compose.cluster import integrating
+from steelyard.compose.cluster import guide, integrating
 
 GUIDE: Final = Guide(
     example={
@@ -38,7 +38,7 @@ GUIDE: Final = Guide(
         Reported("Synced", "False", "InfrastructureNotAvailable", "This version cannot compose that infrastructure."),
         Reported("Synced", "False", "EnvironmentNotAvailable", "The platform file no longer has that environment."),
         Reported("Synced", "False", "CannotChange", "The servers cannot become what the claim now asks for."),
-        Reported("Synced", "False", "NamespaceTaken", "Another cluster has the namespace that this one would have."),
+        *guide.NAMES,
         Reported("Ready", "True", "Available", "The cluster is as asked for and can be used."),
         Reported("Ready", "True", "Scaling", "It can be used while servers come or go."),
         Reported("Ready", "True", "Updating", "It can be used while its servers are changed one by one."),

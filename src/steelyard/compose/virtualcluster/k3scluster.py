@@ -11,7 +11,7 @@ from typing import Final
 
 from steelyard.api.k3s import VIRTUAL_MACHINES
 from steelyard.compose import names
-from steelyard.compose.cluster import conditions, integrating
+from steelyard.compose.cluster import conditions, integrating, namesakes
 from steelyard.compose.cluster import kubeconfig as kubeconfigs
 from steelyard.compose.cluster.composing import Asked
 from steelyard.compose.cluster.progress import Progress
@@ -19,22 +19,19 @@ from steelyard.compose.clusterapi import NAMESPACE
 from steelyard.compose.composed import Composed, Desired, Observed, Requirement
 from steelyard.compose.connection import CONNECTION
 from steelyard.compose.integrations.subject import Subject
-from steelyard.compose.refusing import Refused
 from steelyard.compose.virtualcluster import progress, servers
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import NAMESPACES, SECRETS
+from steelyard.kube.resources import SECRETS
 from steelyard.settings import Platform
 
-NAMESAKE: Final = "namesake"
-"""The name under which a namespace is required that may be another cluster's."""
 _MAKERS: Final = (NAMESPACE,)
 """What the kubeconfig's Secret is controlled by."""
 
 
 def compose(claim: Object, asked: Asked, ingress_class: str, observed: Observed, platform: Platform) -> Composed:
     shape = asked.shape
-    _refuse_anothers(claim, observed)
+    namesakes.refuse_anothers(claim, observed, asked.infrastructure)
     desired = servers.parts(shape, platform, ingress_class, observed)
     here = progress.of(desired, observed)
     kubeconfig = kubeconfigs.own(observed, _MAKERS)
@@ -70,7 +67,7 @@ def compose(claim: Object, asked: Asked, ingress_class: str, observed: Observed,
         desired=_with_readiness(desired, observed, here),
         requirements={
             kubeconfigs.KUBECONFIG: Requirement(SECRETS, shape.namespace, names.kubeconfig_secret(shape.name)),
-            NAMESAKE: Requirement(NAMESPACES, "", shape.namespace),
+            **namesakes.requirements(claim, asked.infrastructure),
             **integrated.requirements,
         },
         conditions=[*reported, *integrated.conditions],
@@ -78,17 +75,6 @@ def compose(claim: Object, asked: Asked, ingress_class: str, observed: Observed,
         retained=integrated.retained | frozenset({CONNECTION} if secret is None and asked.connection else ()),
         waits_untold=integrated.waits_untold,
     )
-
-
-def _refuse_anothers(claim: Object, observed: Observed) -> None:
-    """Before anything is put into a namespace that another cluster has."""
-    found = observed.one(NAMESAKE)
-    if found is not None and not objects.matches(names.claim_labels(claim), found):
-        raise Refused(
-            "NamespaceTaken",
-            f"the cluster's namespace would be {objects.name(found)}, which is another cluster's, of a claim with the "
-            "same name and another kind, or was made by hand; make a claim with another name",
-        )
 
 
 def _with_readiness(desired: dict[str, Desired], observed: Observed, here: Progress) -> dict[str, Desired]:

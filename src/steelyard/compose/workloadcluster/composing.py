@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from steelyard.api.workloadcluster import WorkloadClusterSpec
-from steelyard.compose import names
 from steelyard.compose import refusing as refusals
 from steelyard.compose.cluster import choosing, fields
 from steelyard.compose.cluster import composing as clusters
@@ -57,7 +56,7 @@ def compose(
     plugin = "" if infrastructure.has_network else infrastructure.network_plugin or NETWORK_PLUGIN
     asked = Asked(
         shape=Shape(
-            name=names.cluster(claim),
+            name=choosing.name(claim, infrastructure),
             namespace=choosing.namespace(claim, infrastructure),
             environment=used.environment,
             version=used.kubernetes_version,
