@@ -9,9 +9,7 @@ from steelyard.compose import checking, offering
 from steelyard.compose.composed import Composed, Desired
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
-from steelyard.kube.schema import prune, validate
-from tests.compose import printed, rendered
-from tests.compose.test_upstream_schemas import schema_of, upstream
+from tests.compose import printed, rendered, upstream
 
 every_printed = pytest.mark.parametrize("claim", printed.CLAIMS.values(), ids=printed.CLAIMS)
 
@@ -32,7 +30,7 @@ def test_a_printed_claim_has_nothing_wrong_with_it_and_composes(claim: Object) -
     assert ("connection" in composed.desired) is ("writeConnectionSecretToRef" in claim["spec"])
 
 
-@upstream
+@upstream.needed
 @every_printed
 def test_what_becomes_of_a_printed_claim_passes_upstreams_schemas(claim: Object) -> None:
     foreign = [part for part in whole(claim).desired.values() if part.resource.group]
@@ -42,7 +40,7 @@ def test_what_becomes_of_a_printed_claim_passes_upstreams_schemas(claim: Object)
         assert problems(part) == []
 
 
-@upstream
+@upstream.needed
 @pytest.mark.parametrize(
     ("claim", "part", "path", "value"),
     [
@@ -65,7 +63,5 @@ def test_what_a_provider_would_refuse_is_noticed(claim: str, part: str, path: tu
 
 
 def problems(part: Desired) -> list[str]:
-    schema = schema_of(part.resource.group_resource, part.resource.version)
-    obj = objects.copy(part.object)
-    refused = [f"{cause.field}: {cause.message}" for cause in validate.validate(schema, obj)]
-    return [*refused, *(f"{field}: unknown" for field in prune.prune(schema, obj))]
+    schema = upstream.schema_of(part.resource.group_resource, part.resource.version)
+    return upstream.problems(schema, part.object)

@@ -10,10 +10,9 @@ from steelyard.compose.composable import COMPOSABLE
 from steelyard.compose.composed import Desired
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
-from tests.compose import documents, printed, rendered
+from tests.compose import documents, printed, rendered, upstream
 from tests.compose.rendered import Rendered
 from tests.compose.test_data_schemas import problems
-from tests.compose.test_upstream_schemas import BUILT_IN, is_ours, upstream
 
 CLAIMS = rendered.claims()
 ON = [
@@ -35,12 +34,14 @@ def test_a_printed_claim_has_nothing_wrong_with_it_and_composes(claim: Object, p
     assert ("connection" in composed.desired) is ("writeConnectionSecretToRef" in claim["spec"])
 
 
-@upstream
+@upstream.needed
 @pytest.mark.parametrize("made", list(rendered.everything()), ids=lambda made: made.title)
 def test_what_becomes_of_it_passes_upstreams_schemas(made: Rendered) -> None:
     """What is brought into the cluster by it as well."""
     parts = [Desired(part.resource, part.object) for part in made.parts]
-    foreign = [part for part in parts if part.resource.group not in BUILT_IN and not is_ours(part)]
+    foreign = [
+        part for part in parts if part.resource.group not in upstream.BUILT_IN and not upstream.is_ours(part.resource)
+    ]
 
     assert foreign
     assert {part.object["metadata"]["name"]: found for part in foreign if (found := problems(part))} == {}

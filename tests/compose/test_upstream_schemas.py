@@ -3,67 +3,51 @@ those that are built in. Structure, bounds and CEL rules, and no field that the 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import cast
 
 import pytest
-import yaml
 
 from steelyard.api.clusterapi import definitions
 from steelyard.compose import comparing
 from steelyard.compose.cluster import integrating
-from steelyard.compose.composable import COMPOSABLE
 from steelyard.compose.composed import Desired
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES
-from steelyard.kube.schema import parse, prune, validate
-from steelyard.kube.schema.model import Schema
 from tests import inprocess
-from tests.compose import cases
-
-UPSTREAM = Path(__file__).parents[3] / "shared" / "crds"
-BUILT_IN = ("", "apps", "rbac.authorization.k8s.io", "networking.k8s.io")
-
-upstream = pytest.mark.skipif(not UPSTREAM.is_dir(), reason="upstream's definitions (../shared/crds) are not here")
+from tests.compose import cases, upstream
 
 
-@upstream
+@upstream.needed
 @pytest.mark.parametrize("case", cases.CASES)
 def test_what_is_composed_passes_upstreams_schemas(case: str) -> None:
-    checked = [part for part in composed(case) if part.resource.group not in BUILT_IN and not is_ours(part)]
-
-    for part in checked:
-        schema = schema_of(part.resource.group_resource, part.resource.version)
-        obj = objects.copy(part.object)
-        assert validate.validate(schema, obj) == []
-        assert prune.prune(schema, obj) == [], "a field that the kind does not have"
+    for part in composed(case):
+        if part.resource.group not in upstream.BUILT_IN and not upstream.is_ours(part.resource):
+            schema = upstream.schema_of(part.resource.group_resource, part.resource.version)
+            assert upstream.problems(schema, part.object) == []
 
 
-@upstream
+@upstream.needed
 @pytest.mark.parametrize("case", [case for case in cases.CASES if "kubevirt" in case])
 def test_machine_templates_hold_virtual_machines_that_kubevirt_accepts(case: str) -> None:
     """The provider's definition leaves parts of the virtual machine open; KubeVirt's own does not."""
-    schema = schema_of("virtualmachines.kubevirt.io", "v1")
-    disks = schema_of("datavolumes.cdi.kubevirt.io", "v1beta1")
+    schema = upstream.schema_of("virtualmachines.kubevirt.io", "v1")
+    disks = upstream.schema_of("datavolumes.cdi.kubevirt.io", "v1beta1")
     templates = [part.object for part in composed(case) if part.resource.kind == "KubevirtMachineTemplate"]
 
     assert templates
     for template in templates:
         spec = objects.copy(template)["spec"]["template"]["spec"]["virtualMachineTemplate"]["spec"]
         machine: Object = {"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "a"}}
-        assert validate.validate(schema, {**machine, "spec": spec}) == []
-        assert prune.prune(schema, {**machine, "spec": spec}) == []
+        assert upstream.problems(schema, {**machine, "spec": spec}) == []
         for disk in spec["dataVolumeTemplates"]:
             volume: Object = {"apiVersion": "cdi.kubevirt.io/v1beta1", "kind": "DataVolume", **disk}
-            assert validate.validate(disks, volume) == []
-            assert prune.prune(disks, volume) == []
+            assert upstream.problems(disks, volume) == []
 
 
 async def test_built_in_kinds_are_accepted_as_they_are_composed(tmp_path: Path) -> None:
-    parts = [part for case in cases.CASES for part in composed(case) if part.resource.group in BUILT_IN]
+    parts = [part for case in cases.CASES for part in composed(case) if part.resource.group in upstream.BUILT_IN]
 
     assert parts
     async with inprocess.platform(tmp_path) as client:
@@ -82,20 +66,6 @@ def composed(case: str) -> Iterator[Desired]:
     yield from made.desired.values()
 
 
-def is_ours(part: Desired) -> bool:
-    own = {objects.name(each) for each in COMPOSABLE.definitions("pnats.cloud")}
-    return part.resource.group_resource in own
-
-
-@functools.cache
-def schema_of(group_resource: str, version: str) -> Schema:
-    file = next(iter(UPSTREAM.glob(f"*/{group_resource}.yaml")), None)
-    assert file is not None, f"upstream's definition of {group_resource} is not among those in ../shared/crds"
-    definition = cast(Object, yaml.load(file.read_bytes(), yaml.CSafeLoader))
-    found = next(each for each in definition["spec"]["versions"] if each["name"] == version)
-    return parse.from_openapi(found["schema"]["openAPIV3Schema"])
-
-
 def _without_owners(obj: Object) -> Object:
     metadata = {key: value for key, value in objects.metadata(obj).items() if key != "ownerReferences"}
     return {**obj, "metadata": metadata}
@@ -107,6 +77,8 @@ def test_the_definitions_of_cluster_api_that_ship_are_those_of_composed_kinds() 
         part.resource.group_resource
         for case in cases.CASES
         for part in composed(case)
-        if part.resource.group.endswith("cluster.x-k8s.io") and part.resource.version == "v1beta2" and not is_ours(part)
+        if part.resource.group.endswith("cluster.x-k8s.io")
+        and part.resource.version == "v1beta2"
+        and not upstream.is_ours(part.resource)
     } - {each.group_resource for each in integrating.OF_OTHERS}
     assert made <= shipped

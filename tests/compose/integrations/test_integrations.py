@@ -18,13 +18,12 @@ from steelyard.compose.managed import VAULT
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Resource
-from steelyard.kube.schema import prune, validate
 from steelyard.settings.integrations import SharedServices
 from tests import inprocess
+from tests.compose import upstream
 from tests.compose.integrations import clusters
 from tests.compose.integrations.clusters import EVERYTHING, claim, compose, up
 from tests.compose.integrations.jsonschemas import Schemas
-from tests.compose.test_upstream_schemas import schema_of, upstream
 
 HOME = names.external("team-a", "shop")
 RESOURCES = {
@@ -167,15 +166,14 @@ def test_what_has_been_told_stays_while_the_kubeconfig_cannot_be_passed_on() -> 
     assert not PUSHED & set(composed.desired)
 
 
-@upstream
+@upstream.needed
 def test_what_is_brought_into_a_cluster_passes_upstreams_schemas() -> None:
     asked = claim()
     store = clusters.inside(compose(asked, EVERYTHING, up(asked)), "inside-secret-store-manifests")[-1]
-    schema = schema_of("clustersecretstores.external-secrets.io", "v1")
+    schema = upstream.schema_of("clustersecretstores.external-secrets.io", "v1")
 
     assert store["apiVersion"] == "external-secrets.io/v1"
-    assert validate.validate(schema, store) == []
-    assert prune.prune(schema, store) == []
+    assert upstream.problems(schema, store) == []
 
 
 async def test_what_is_brought_into_a_cluster_is_accepted_there(tmp_path: Path) -> None:
