@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from pathlib import Path
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -30,32 +31,44 @@ from tests.soak import properties
 NOW = Known(parse("environments: {dev: {workerReplicas: 1}}\n"))
 WORKLOAD = resources.workload_clusters("steelyard.dev")
 KUBERNETES = resources.kubernetes_clusters("steelyard.dev")
+NUMBERS = itertools.count()
+"""Of the claims: each example has one of its own."""
 MOST_EXAMPLES = 200
 """Each is a cluster that comes up and is changed, and takes a second or two."""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[asyncio.Runner, Whole]]:
+    """One platform for all examples, which stands still between them."""
+    opened = stages.opened(tmp_path_factory.mktemp("whole"))
+    with asyncio.Runner() as runner:
+        yield runner, runner.run(opened.__aenter__())
+        runner.run(opened.__aexit__(None, None, None))
 
 
 class Stage:
     """One claim, and everything that is made of it."""
 
-    def __init__(self, whole: Whole, kind: Resource) -> None:
+    def __init__(self, whole: Whole, kind: Resource, name: str) -> None:
         self._whole = whole
         self._kind = kind
+        self._name = name
 
     async def create(self, parameters: Object) -> None:
-        metadata = {"name": "c", "namespace": NAMESPACE}
+        metadata = {"name": self._name, "namespace": NAMESPACE}
         claim: Object = {"apiVersion": self._kind.api_version, "kind": self._kind.kind, "metadata": metadata}
         await self._whole.client.create(self._kind, {**claim, "spec": {"parameters": parameters}})
         await self.settled()
 
     async def change(self, parameters: Object) -> None:
-        old = await self._whole.one(self._kind, "c")
+        old = await self._whole.one(self._kind, self._name)
         patch = {"spec": {"parameters": {**dict.fromkeys(old["spec"]["parameters"]), **parameters}}}
-        await self._whole.client.patch(self._kind, "c", patch, NAMESPACE)
+        await self._whole.client.patch(self._kind, self._name, patch, NAMESPACE)
         await self.settled()
 
     async def planned(self, parameters: Object | None = None) -> Plan:
         """Of the claim with other parameters, or as it is."""
-        old = await self._whole.one(self._kind, "c")
+        old = await self._whole.one(self._kind, self._name)
         new = objects.copy(old)
         if parameters is not None:
             new["spec"]["parameters"] = parameters
@@ -68,13 +81,15 @@ class Stage:
         """UIDs by pool."""
         found: dict[str, set[str]] = {}
         for each in await self._whole.all(capi.MACHINES):
+            if objects.labels(each)[wellknown.CLUSTER_NAME_LABEL] != self._name:
+                continue
             pool = objects.labels(each).get(wellknown.MACHINE_DEPLOYMENT_LABEL, "control plane")
             found.setdefault(pool, set()).add(objects.uid(each))
         return found
 
     async def settled(self) -> None:
         async def is_so() -> bool:
-            claim = await self._whole.one(self._kind, "c")
+            claim = await self._whole.one(self._kind, self._name)
             status = objects.mapping(claim.get("status"))
             told = {each["type"]: each["status"] for each in objects.sequence(status.get("conditions"))}
             is_current = status.get("observedGeneration") == objects.generation(claim)
@@ -91,23 +106,20 @@ def replaced(before: dict[str, set[str]], after: dict[str, set[str]]) -> int:
     )
 
 
-async def compared(kind: Resource, first: Object, then: Object) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        async with stages.opened(Path(folder)) as whole:
-            stage = Stage(whole, kind)
-            await stage.create({"environment": "dev", **first})
-            unchanged = await stage.planned()
-            assert (list(unchanged.steps), unchanged.disruption) == ([], Disruption.NONE)
+async def compared(stage: Stage, first: Object, then: Object) -> None:
+    await stage.create({"environment": "dev", **first})
+    unchanged = await stage.planned()
+    assert (list(unchanged.steps), unchanged.disruption) == ([], Disruption.NONE)
 
-            plan = await stage.planned({"environment": "dev", **then})
-            before = await stage.machines()
-            await stage.change({"environment": "dev", **then})
+    plan = await stage.planned({"environment": "dev", **then})
+    before = await stage.machines()
+    await stage.change({"environment": "dev", **then})
 
-            count = replaced(before, await stage.machines())
-            assert plan.machines == count
-            assert (plan.disruption is Disruption.ROLLING) == (count > 0)
-            again = await stage.planned()
-            assert (list(again.steps), list(again.effects)) == ([], [])
+    count = replaced(before, await stage.machines())
+    assert plan.machines == count
+    assert (plan.disruption is Disruption.ROLLING) == (count > 0)
+    again = await stage.planned()
+    assert (list(again.steps), list(again.effects)) == ([], [])
 
 
 def optional(**strategies: st.SearchStrategy[Any]) -> st.SearchStrategy[Object]:
@@ -166,14 +178,17 @@ GPU: Object = {"name": "gpu", "replicas": 1}
     phases=[Phase.explicit, Phase.generate],
 )
 @given(changes())
-@example((WORKLOAD, {"workerReplicas": 3}, {"workerReplicas": 2, "cpuCores": 4}))
 @example((WORKLOAD, {"controlPlaneReplicas": 3}, {"controlPlaneReplicas": 3, "kubernetesVersion": "1.33.0"}))
 @example(
     (
         KUBERNETES,
-        {"nodePools": [GPU, {"name": "goes"}]},
-        {"nodePools": [{**GPU, "cpuCores": 2, "replicas": 2}, {"name": "comes"}]},
+        {"workerNodes": 3, "nodePools": [GPU, {"name": "goes"}]},
+        {"workerNodes": 2, "workerCPU": "4", "nodePools": [{**GPU, "replicas": 2}, {"name": "comes"}]},
     )
 )
-def test_as_many_machines_are_replaced_as_the_plan_says(change: tuple[Resource, Object, Object]) -> None:
-    asyncio.run(compared(*change))
+def test_as_many_machines_are_replaced_as_the_plan_says(
+    running: tuple[asyncio.Runner, Whole], change: tuple[Resource, Object, Object]
+) -> None:
+    kind, first, then = change
+    runner, whole = running
+    runner.run(compared(Stage(whole, kind, f"c{next(NUMBERS)}"), first, then))

@@ -82,7 +82,7 @@ async def test_it_does_not_take_over_the_cluster_of_another_kind(tmp_path: Path)
         owners = [objects.uid(each) for each in (await client.list(capi.CLUSTERS)).items]
         made = await client.create(CLAIMS, claim())
 
-        refused = (await inprocess.until(client, made, lambda each: state.of(each).word == state.FAILING))[-1]
-        assert "it exists and was not made for this claim" in state.of(refused).text
+        refused = (await inprocess.until(client, made, lambda each: state.of(each).word == state.REFUSED))[-1]
+        assert "WorkloadCluster default/dev has a cluster of this name already" in state.of(refused).text
         await client.delete(CLAIMS, "dev", "default")
         assert [objects.uid(each) for each in (await client.list(capi.CLUSTERS)).items] == owners
