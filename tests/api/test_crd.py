@@ -245,3 +245,12 @@ def test_the_status_that_is_written_survives_pruning() -> None:
 
     assert complaints(obj) == []
     assert prune.prune(parse.from_openapi(schema_of("WorkloadCluster")), objects.copy(obj)) == []
+
+
+def test_a_schema_without_end_is_nobodys_to_vouch_for() -> None:
+    structural.vouch({"type": "object"})
+    endless: Object = {"type": "object"}
+    for _ in range(3000):
+        endless = {"type": "object", "properties": {"a": endless}}
+    with pytest.raises(RecursionError):
+        structural.check(endless, "schema")
