@@ -19,6 +19,8 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
     """Equal to others of its class with equal fields, and hashed by them."""
+    # Without one, a dataclass makes it of the class's signature, and that takes longer than all the rest.
+    cls.__doc__ = cls.__doc__ or cls.__name__
     made: Any = dataclass(slots=True, init=False, repr=False, eq=False)(cls)
     compared = [each for each in fields(made) if each.compare]
     values = _values(compared)
@@ -46,6 +48,7 @@ def _constructor(cls: Any) -> Callable[..., None]:
     described: dict[str, Any] = {
         "__module__": cls.__module__,
         "__qualname__": cls.__qualname__,
+        "__doc__": cls.__doc__,
         "__annotations__": {each.name: each.type for each in fields(cls)},
     }
     for each in fields(cls):

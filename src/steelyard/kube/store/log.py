@@ -52,6 +52,8 @@ _CHECKPOINT_PAGES: Final = 2000
 _CHECKPOINT_PAGES_WHEN_FULL: Final = 200
 _RESERVED_BYTES: Final = 10 * 1024 * 1024
 """Space for that many pages with their headers, and for the batch that goes over."""
+_EXTENDED_BYTES: Final = 256 * 1024
+"""At a time, so that a start does not need memory for all of it."""
 
 
 class Row(NamedTuple):
@@ -445,7 +447,7 @@ def _extend(fd: int, size: int) -> None:
     before = os.fstat(fd).st_size
     try:
         while (end := os.fstat(fd).st_size) < size:
-            os.pwrite(fd, bytes(size - end), end)
+            os.pwrite(fd, bytes(min(size - end, _EXTENDED_BYTES)), end)
         os.fdatasync(fd)
     except OSError:
         os.ftruncate(fd, before)
