@@ -2,10 +2,7 @@
 
 The suite asks for a kind cluster; `standin/pytest_kind` gives it the platform instead, with what a kind cluster has
 and the suite looks for: a client certificate in the kubeconfig, a node, a pod in kube-system. Tests that wait for a pod
-to run, or talk to one, are left out by name in `kr8s-needs-pods.txt`.
-
-Some of its tests are races: one wants a request to take longer than 10 µs. What fails is run again, once; what passes
-then is told by name.
+to run, or talk to one, are left out by name in `kr8s-needs-pods.txt`, and so is a race.
 """
 
 from __future__ import annotations
@@ -59,19 +56,12 @@ def run(folder: Path, cache: Path, kubectl: str) -> Outcome:
             "STEELYARD_KUBECONFIG": str(kubeconfig),
             "KUBECTL": kubectl,
         }
-
-        def tested(*more: str) -> str:
-            log = folder / "kr8s.log"
-            with log.open("wb") as out:
-                command = [str(python), *_arguments(), *more]
-                subprocess.run(command, cwd=source, env=environment, stdout=out, stderr=out, timeout=_SECONDS)
-            return log.read_text()
-
-        first = tested("--cache-clear")
-        outcome = _read(first)
-        if not outcome.failed or not outcome.passed:
-            return outcome
-        return _together(outcome, first, _read(tested("--last-failed", "--last-failed-no-failures=none")))
+        log = folder / "kr8s.log"
+        with log.open("wb") as out:
+            subprocess.run(
+                [str(python), *_arguments()], cwd=source, env=environment, stdout=out, stderr=out, timeout=_SECONDS
+            )
+    return _read(log.read_text())
 
 
 def _arguments() -> list[str]:
@@ -88,18 +78,8 @@ def _read(log: str) -> Outcome:
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (\w+)", log.rstrip().rpartition("\n")[2])}
     failed = counts.get("failed", 0) + counts.get("error", 0) + counts.get("errors", 0)
     story = log[-6000:] if failed or not counts.get("passed") else ""
-    what = f"{counts.get('deselected', 0)} left out that need running pods, {counts.get('skipped', 0)} skipped by kr8s"
+    what = f"{counts.get('deselected', 0)} left out by name (running pods, a race), {counts.get('skipped', 0)} skipped by kr8s"
     return Outcome(f"kr8s {VERSION}, its own tests", counts.get("passed", 0), failed, what, story)
-
-
-def _together(first: Outcome, log: str, again: Outcome) -> Outcome:
-    """What failed once and not again is named."""
-    if again.failed or again.passed != first.failed:
-        return first
-    names = ", ".join(re.findall(r"^(?:FAILED|ERROR) (\S+)", log, re.MULTILINE))
-    return Outcome(
-        first.what, first.passed + again.passed, 0, f"{first.besides}; passed only when it was run again: {names}"
-    )
 
 
 def _environment(cache: Path) -> Path:
