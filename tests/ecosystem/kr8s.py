@@ -78,7 +78,8 @@ def _read(log: str) -> Outcome:
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (\w+)", log.rstrip().rpartition("\n")[2])}
     failed = counts.get("failed", 0) + counts.get("error", 0) + counts.get("errors", 0)
     story = log[-6000:] if failed or not counts.get("passed") else ""
-    what = f"{counts.get('deselected', 0)} left out by name (running pods, a race), {counts.get('skipped', 0)} skipped by kr8s"
+    left_out = f"{counts.get('deselected', 0)} left out by name (running pods, a race)"
+    what = f"{left_out}, {counts.get('skipped', 0)} skipped by kr8s"
     return Outcome(f"kr8s {VERSION}, its own tests", counts.get("passed", 0), failed, what, story)
 
 
