@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import datetime
 import errno
 import os
@@ -16,7 +17,7 @@ import signal
 import socket
 import sqlite3
 import ssl
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -67,7 +68,8 @@ from steelyard.kube.store.reserve import Reserve
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
 from steelyard.providers.simulated.unit import PROVIDER as SIMULATOR
-from steelyard.providers.toolkit.provider import Ground, Provider
+from steelyard.providers.toolkit import services as serviceslist
+from steelyard.providers.toolkit.provider import Ground, Provider, Service
 from steelyard.settings import Chosen, Platform
 
 PROVIDERS: Final = (SIMULATOR,)
@@ -107,7 +109,9 @@ class Options:
     offering: Offering = offerings.STANDARD
     """The kinds of claims, and what machines are made of."""
     providers: tuple[Provider, ...] = PROVIDERS
-    """What brings the objects of those infrastructures about."""
+    """What brings the objects about that claims are made of."""
+    without: frozenset[str] = frozenset()
+    """Names of providers that are not started: somebody else brings their objects about."""
 
     @property
     def chosen(self) -> Chosen:
@@ -224,12 +228,23 @@ async def started(options: Options) -> AsyncGenerator[Running]:
             "store": lambda: next(filter(None, (each.check() for each in stores)), None),
             "controllers": manager.problem,
         }
-        ground = Ground(client, manager, options.platform, clock, host_apis, stack)
-        checks |= await _prepare(manager, ground, options)
+        ground = Ground(
+            client,
+            manager,
+            options.platform,
+            clock,
+            host_apis,
+            stack,
+            folder=options.data_dir.root,
+            data_dir=options.data_dir.root,
+        )
+        more, services = await _prepare(manager, ground, options)
+        checks |= more
         rotation = encryption.Rotation(options.data_dir.encryption_keys, sealer, stores)
         operations = {
             making.PATH: Operation("GET", Backups(options.data_dir, store).make),
             encryption.ROTATION_PATH: Operation("POST", rotation.perform),
+            serviceslist.PATH: Operation("GET", serviceslist.listing(services)),
         }
         url = await _listen(stack, api, options, identity, reserve, commons, checks, operations, renewals)
 
@@ -258,26 +273,33 @@ def _check_platform(options: Options, store: Store) -> None:
         options.tell(line)
 
 
-async def _prepare(manager: Manager, ground: Ground, options: Options) -> dict[str, Check]:
-    """Everything that the manager is to run; what of it `/readyz` asks."""
+async def _prepare(
+    manager: Manager, ground: Ground, options: Options
+) -> tuple[dict[str, Check], list[Callable[[], Sequence[Service]]]]:
+    """Everything that the manager is to run; what of it `/readyz` asks, and what `steelyard status` does."""
     found = [
         *claims.controllers(manager, options.platform, options.offering),
         *lifecycle.controllers(manager),
         *virtualclusters.controllers(manager),
     ]
     checks: dict[str, Check] = {}
+    services: list[Callable[[], Sequence[Service]]] = []
     for provider in options.providers:
-        started = await provider.start(ground)
+        if provider.name in options.without:
+            continue
+        started = await provider.start(dataclasses.replace(ground, folder=ground.folder / provider.name))
         found += started.controllers
         checks |= started.checks
+        services.append(started.services)
     for controller in found:
         manager.add(controller)
-    return checks
+    return checks, services
 
 
 async def _define_kinds(client: Client, options: Options) -> None:
     """Applies the CRDs of all our kinds; unchanged ones are left alone."""
     definitions: list[Object] = [*shipped.definitions(options.platform, options.offering), *clusterapi.crds()]
+    definitions += [each for provider in options.providers for each in provider.definitions()]
     for crd in definitions:
         for version in objects.sequence(objects.at(crd, "spec", "versions")):
             structural.vouch(objects.mapping(objects.at(version, "schema", "openAPIV3Schema")))

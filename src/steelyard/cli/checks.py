@@ -11,15 +11,16 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from steelyard import settings
-from steelyard.cli import claimchecks, offered
+from steelyard.cli import claimchecks, offered, services
 from steelyard.cli.claimchecks import Examined
 from steelyard.cli.findings import Finding
 from steelyard.cli.hints import Hints
 from steelyard.cli.reach import Server
+from steelyard.cli.services import Service
 from steelyard.installation.datadir import DataDir
 from steelyard.kube import errors, pki
 from steelyard.kube.client import kubeconfig as kubeconfigs
@@ -135,7 +136,7 @@ def _platform(where: DataDir, hints: Hints) -> Iterator[Finding]:
     remembered = settings.recall(where.remembered, infrastructures=offered.current().infrastructure_names)
     domain = remembered.platform.domain if remembered is not None and remembered.platform is not None else ""
     try:
-        examined = asyncio.run(_ask(kubeconfigs.load(where.kubeconfig).resolve(), domain))
+        examined, running = asyncio.run(_ask(kubeconfigs.load(where.kubeconfig).resolve(), domain))
     except errors.ApiError as error:
         yield Finding(
             "FAIL",
@@ -145,6 +146,7 @@ def _platform(where: DataDir, hints: Hints) -> Iterator[Finding]:
         )
         return
     yield Finding("ok", "platform", f"answers at {instance.url}, process {instance.pid}")
+    yield from services.findings(running)
     yield from claimchecks.findings(examined, domain, datetime.datetime.now(datetime.UTC), hints)
 
 
@@ -152,21 +154,22 @@ def elsewhere(server: Server) -> Iterator[Finding]:
     """A platform that only its API tells of."""
     address = server.connection.server
     try:
-        examined = asyncio.run(_ask(server.connection, ""))
+        examined, running = asyncio.run(_ask(server.connection, ""))
     except errors.ApiError as error:
         yield Finding("FAIL", "platform", f"no good answer from {address} ({server.why}): {error.message}")
         return
     yield Finding("ok", "platform", f"answers at {address} ({server.why})")
+    yield from services.findings(running)
     yield from claimchecks.findings(examined, "", datetime.datetime.now(datetime.UTC), server.hints)
 
 
-async def _ask(connection: Connection, domain: str) -> Examined:
+async def _ask(connection: Connection, domain: str) -> tuple[Examined, Sequence[Service]]:
     from steelyard.kube.client.http import HttpClient  # here, as `up` does without it
 
     client = HttpClient(connection)
     try:
         await client.request("GET", "/version")
-        return await claimchecks.gather(client, domain)
+        return await claimchecks.gather(client, domain), await services.gather(client)
     finally:
         await client.close()
 

@@ -18,7 +18,7 @@ import typer
 import steelyard
 from steelyard import collecting, settings
 from steelyard.api import state
-from steelyard.cli import logfile, offered, output, reach, session, targets
+from steelyard.cli import logfile, offered, output, reach, services, session, targets
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.hints import Hints
 from steelyard.cli.reach import DataDirOption, Given
@@ -60,6 +60,15 @@ def up(
             "--accept-platform-change", help="Start although the platform file changes what claims there are get."
         ),
     ] = False,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            metavar="PROVIDER",
+            help="Leave a provider out, since somebody else's program looks after its objects. Can be given again.",
+            show_default=False,
+        ),
+    ] = None,
     data_dir: DataDirOption = None,
 ) -> None:
     """Run the platform: the Kubernetes API, the controllers, simulated machines, in one process.
@@ -70,13 +79,24 @@ def up(
     """
     where, hints = session.locate(data_dir), reach.hints_of(Given(data_dir))
     if detach:
-        session.guarded(lambda: _start_detached(where, host, port, platform_file, accepts=accept_platform_change))
+        accepts = accept_platform_change
+        left_out = tuple(without or ())
+        session.guarded(lambda: _start_detached(where, host, port, platform_file, left_out, accepts=accepts))
         return
     with collecting.paused():
         # Here: no other command needs it. Not in the guarded part: Ctrl-C ends loading at once.
         importlib.import_module("steelyard.app")
     session.guarded(
-        lambda: _run(where, host, port, platform_file, hints, accepts=accept_platform_change, with_demo=demo_)
+        lambda: _run(
+            where,
+            host,
+            port,
+            platform_file,
+            hints,
+            accepts=accept_platform_change,
+            with_demo=demo_,
+            without=frozenset(without or ()),
+        )
     )
 
 
@@ -118,6 +138,8 @@ def status(given: Given) -> None:
         found = await targets.of_each(await targets.claims(here.client), listed)
         claims = [claim for _, items in found for claim in items]
         ready = sum(1 for claim in claims if state.is_ready(claim))
+        for service in await services.gather(here.client):
+            output.result(f"service: {service}")
         output.result(f"claims:  {len(claims)}, of which {ready} ready")
         for claim in claims:
             if not state.is_ready(claim):
@@ -186,10 +208,22 @@ def version(given: Given) -> None:
 
 
 def _run(
-    where: DataDir, host: str, port: int, platform_file: Path | None, hints: Hints, *, accepts: bool, with_demo: bool
+    where: DataDir,
+    host: str,
+    port: int,
+    platform_file: Path | None,
+    hints: Hints,
+    *,
+    accepts: bool,
+    with_demo: bool,
+    without: frozenset[str],
 ) -> None:
     from steelyard import app  # `up` has loaded it
 
+    providers = offered.providers(app.PROVIDERS)
+    if unknown := sorted(without - {provider.name for provider in providers}):
+        known = ", ".join(provider.name for provider in providers)
+        raise CommandError(f"--without {unknown[0]}: there is no such provider; there are {known}", code=Exit.USAGE)
     chosen = settings_of(where, platform_file)
     if chosen.from_memory:
         output.note(f"no platform file here: going on with that of the last start, {chosen.path}")
@@ -215,7 +249,8 @@ def _run(
                 accepts_platform_change=accepts,
                 tell=output.note,
                 offering=offered.current(),
-                providers=offered.providers(app.PROVIDERS),
+                providers=providers,
+                without=without,
             ),
             on_ready=announce,
             companion=companion,
@@ -250,7 +285,9 @@ def _announce(url: str, kubeconfig: Path, description: str, hints: Hints) -> Non
     output.note("Ctrl-C ends it; its data stays.")
 
 
-def _start_detached(where: DataDir, host: str, port: int, platform_file: Path | None, *, accepts: bool) -> None:
+def _start_detached(
+    where: DataDir, host: str, port: int, platform_file: Path | None, without: Sequence[str], *, accepts: bool
+) -> None:
     running = where.running()
     if running is not None:
         raise CommandError(f"{where.root}: {AlreadyRunning(running)}")
@@ -262,6 +299,8 @@ def _start_detached(where: DataDir, host: str, port: int, platform_file: Path | 
         command += ["--platform", str(platform_file.absolute())]
     if accepts:
         command.append("--accept-platform-change")
+    for provider in without:
+        command += ["--without", provider]
     with os.fdopen(os.open(where.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "ab") as log:
         start = log.tell()
         process = subprocess.Popen(  # noqa: S603 - our own program with our own arguments

@@ -53,6 +53,8 @@ class Observed:
 
     resources: Mapping[str, Object] = field(default_factory=dict[str, Object])
     required: Mapping[str, Sequence[Object]] = field(default_factory=dict[str, Sequence[Object]])
+    now: str = ""
+    """The time, as RFC 3339 has it. Empty where nobody knows it, as for a file: nothing is due then."""
 
     def one(self, requirement: str) -> Object | None:
         found = self.required.get(requirement)
@@ -94,6 +96,8 @@ class Composed:
     """Resource names that are wanted but cannot be composed at the moment: what exists under them stays as it is."""
     waits_untold: bool = False
     """Something is waited for that is nobody's part and that nothing tells of: it must be looked for again."""
+    look_again: float = 0.0
+    """In how many seconds something is due, though nothing has changed; 0 for never."""
     refusal: Refusal | None = None
     takes_turns: bool = False
     """It takes something that other claims must not have, too, and knows it taken only by what is there: one claim at a

@@ -29,6 +29,7 @@ from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
+from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import finalizers, patching
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
@@ -87,7 +88,8 @@ class ClaimReconciler:
         return await self._bring_about(claim)
 
     def _compose(self, claim: Object, observed: Observed) -> Composed:
-        return identity.of_claim(claim, self._kind.compose(claim, observed, self._platform))
+        dated = dataclasses.replace(observed, now=clocks.rfc3339(self._clock.now()))
+        return identity.of_claim(claim, self._kind.compose(claim, dated, self._platform))
 
     async def _bring_about(self, claim: Object) -> Result:
         found = await lookups.compose(self._lookup, self._compose, claim)
@@ -139,6 +141,7 @@ class ClaimReconciler:
         # Nobody tells of a right that is given, nor of an hour that has come.
         again = [_LOOK_AGAIN_UNTOLD] if forbidden or composed.waits_untold else []
         again += [ending.look_again] if ending is not None and ending.look_again else []
+        again += [composed.look_again] if composed.look_again else []
         return Result(requeue_after=min(again)) if again else Result()
 
     async def _expire(self, claim: Object, ending: Expiry) -> Result:

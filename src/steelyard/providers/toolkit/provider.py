@@ -1,7 +1,8 @@
 """A provider as the platform sees it: a unit to start, with the files that are its own.
 
     platform                                   provider
-    opens `databases`, defines kinds    ->     start(ground) -> controllers, checks
+    defines the kinds of `definitions`
+    opens `databases`                   ->     start(ground) -> controllers, checks, services
     restores a backup                   ->     unknown(world) -> machines that the restored state does not know
 
 To add one: write its controllers, describe it with a `Provider`, and hand that to whoever starts the platform, together
@@ -13,7 +14,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from typing import Protocol, TypeAlias
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
 
 from steelyard.frozen import frozen
 from steelyard.kube.client.interface import Client
@@ -45,6 +47,25 @@ class Ground:
     host_apis: HostApis
     stack: contextlib.AsyncExitStack
     """Gets what is to be ended with the platform."""
+    folder: Path
+    """Of the data directory, for what the provider keeps in files of its own. It exists only once the provider makes
+    it; it is in no backup."""
+    data_dir: Path
+    """By which one platform of a machine is told from another."""
+
+
+@frozen
+class Service:
+    """Something that a provider runs or reaches, as `steelyard status` and `doctor` tell of it."""
+
+    name: str
+    how: Literal["running", "not needed yet", "starting", "down"]
+    text: str = ""
+    """Where it is and what it is; of one that is down, why and what to do."""
+
+
+def _no_services() -> Sequence[Service]:
+    return ()
 
 
 @frozen
@@ -52,6 +73,7 @@ class Started:
     controllers: Sequence[Controller] = ()
     checks: Mapping[str, Check] = field(default_factory=dict[str, Check])
     """What `/readyz` asks, by name."""
+    services: Callable[[], Sequence[Service]] = _no_services
 
 
 @frozen
@@ -80,10 +102,16 @@ def _none(_: World) -> Sequence[str]:
     return ()
 
 
+def _no_definitions() -> Sequence[Object]:
+    return ()
+
+
 @frozen
 class Provider:
     name: str
     start: Start
+    definitions: Callable[[], Sequence[Object]] = _no_definitions
+    """The definitions of the kinds that it brings about, where no infrastructure of compositions has them already."""
     databases: tuple[str, ...] = ()
     """Names of the databases that are its own; each becomes a file of the data directory. They are in no backup."""
     stands_for: str = "what it has made"
