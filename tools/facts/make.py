@@ -13,6 +13,7 @@ import builtin
 import clusterapi
 import columns
 import policy
+import providersql
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "steelyard"
 
@@ -46,6 +47,7 @@ def write(folder: Path, tables: dict[str, dict[str, Any]]) -> None:
 
 def main() -> None:
     write(SOURCE / "api" / "clusterapi", clusterapi.tables())
+    write(SOURCE / "api" / "providersql", providersql.tables())
     tables = builtin.tables()
     shown = columns.table(tables["kinds.json"]["kinds"])
     write(SOURCE / "kube" / "builtin", {**tables, "columns.json": shown, "policy.json": policy.table()})

@@ -17,6 +17,9 @@ SQL_GROUP: Final = "postgresql.sql.crossplane.io"
 DATABASES: Final = Resource(SQL_GROUP, "v1alpha1", "databases", "Database", namespaced=False)
 ROLES: Final = Resource(SQL_GROUP, "v1alpha1", "roles", "Role", namespaced=False)
 GRANTS: Final = Resource(SQL_GROUP, "v1alpha1", "grants", "Grant", namespaced=False)
+EXTENSIONS: Final = Resource(SQL_GROUP, "v1alpha1", "extensions", "Extension", namespaced=False)
+SCHEMAS: Final = Resource(SQL_GROUP, "v1alpha1", "schemas", "Schema", namespaced=False)
+PROVIDER_CONFIGS: Final = Resource(SQL_GROUP, "v1alpha1", "providerconfigs", "ProviderConfig", namespaced=False)
 RELEASES: Final = Resource("helm.crossplane.io", "v1beta1", "releases", "Release", namespaced=False)
 PUSH_SECRETS: Final = Resource("external-secrets.io", "v1alpha1", "pushsecrets", "PushSecret")
 
