@@ -4,7 +4,8 @@
     python3 tools/upstream/build.py go           prints the Go command that builds them
 
 Each module pins one set of versions: kubectl alone (small, and built most often), Kubernetes' servers, etcd, Cluster
-API's managers, its provider for KubeVirt.
+API's managers, its provider for KubeVirt, OpenBao. A module of ours that requires the one with the program ignores the
+`replace` lines of that one, which point to folders beside it, and takes what was published instead.
 
 Programs land in a cache outside the tree, in a folder named by a digest of everything that goes into them, so that a
 second call only prints the path and an edit of the module never meets a stale program. Several calls at once are safe:
@@ -32,6 +33,7 @@ KUBERNETES = "1.34.4"
 ETCD = "3.6.6"
 CLUSTER_API = "1.11.3"
 CLUSTER_API_PROVIDER_KUBEVIRT = "0.1.10"
+OPENBAO = "2.4.0"
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ PROGRAMS = {
         "sigs.k8s.io/cluster-api-provider-kubevirt",
         HERE / "cluster-api-provider-kubevirt",
     ),
+    "bao": Program(OPENBAO, HERE / "openbao", "github.com/openbao/openbao", HERE / "openbao"),
 }
 _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
 
