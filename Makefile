@@ -71,5 +71,5 @@ $(VENV)/.run: pyproject.toml constraints.txt tools/setup.sh
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt tools/setup.sh
-	@sh tools/setup.sh $(VENV) '.[test,check,tools]' strace
+	@sh tools/setup.sh $(VENV) '.[test,check,tools]' 'strace redis-server'
 	@touch $(VENV)/.run $@
