@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 from steelyard.api.postgresql import DEFAULT_SIZE, DEFAULT_STORAGE_GB, ExternalName, SizeName, StorageGB
 from steelyard.api.redis import DEFAULT_MEMORY_GB, DEFAULT_REPLICAS, MemoryGB, Replicas
 from steelyard.settings.base import SettingsModel
+from steelyard.settings.databases import DatabaseTerms
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _SUBDOMAIN: Final = rf"^{_LABEL}(\.{_LABEL})*$"
@@ -88,7 +89,7 @@ class DataService(SettingsModel):
     )
 
 
-class PostgreSQL(DataService):
+class PostgreSQL(DatabaseTerms, DataService):
     """The shared PostgreSQL, on which each PostgreSQLInstance has a database with an owner and a login of its own."""
 
     provider_config: ObjectName = Field(

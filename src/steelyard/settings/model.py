@@ -18,6 +18,7 @@ from steelyard.api.sizes import ControlPlaneReplicas, CpuCores, DiskGb, MemoryGi
 from steelyard.settings.base import SettingsModel
 from steelyard.settings.catalogue import Versions
 from steelyard.settings.data import PostgreSQL, Redis
+from steelyard.settings.databases import Lifetime
 from steelyard.settings.integrations import Integrations
 from steelyard.settings.kubevirt import Kubevirt
 from steelyard.settings.kvm import Kvm
@@ -74,6 +75,10 @@ class Environment(SettingsModel):
     database_prefix: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")] = Field(
         description="What the names of databases on the shared PostgreSQL begin with, so that environments cannot meet."
     )
+    protect_databases: bool = Field(
+        default=False,
+        description="Whether claims for databases here cannot be deleted, unless they set deletionProtection to false.",
+    )
     ingress_domain: Domain | None = Field(
         default=None,
         description="Applications are reached at names under this domain. Unset: <environment>.<domain>, and the "
@@ -93,6 +98,7 @@ def _environment(
     database_prefix: str,
     maturity: Literal["alpha", "beta", "stable", "stable-clone"],
     aliases: tuple[str, ...] = (),
+    protect_databases: bool = False,
 ) -> Environment:
     control_plane_replicas, worker_replicas, cpu_cores, memory_gi, disk_gb = sizes
     return Environment(
@@ -108,6 +114,7 @@ def _environment(
         approval=auto_deploy == "manual",
         app_replicas=app_replicas,
         database_prefix=database_prefix,
+        protect_databases=protect_databases,
         ingress_domain=None,
         maturity=maturity,
     )
@@ -156,6 +163,7 @@ MATRIX: dict[str, Environment] = {
         database_prefix="prod_",
         maturity="stable",
         aliases=("prod",),
+        protect_databases=True,
     ),
     "sandbox": _environment(
         "A copy of production, renewed daily, to break at will.",
@@ -176,6 +184,11 @@ class Previews(SettingsModel):
         default="dev",
         description="The environment whose sizes they have. Empty (~): there are none, and claims for them are "
         "refused.",
+    )
+    ttl: Lifetime = Field(
+        default="168h",
+        description="How long databases there live where their claim does not say, as in 168h for a week: at the end "
+        "the claim is deleted with everything in it.",
     )
 
 
