@@ -12,6 +12,7 @@ from typing import Any, cast
 import builtin
 import clusterapi
 import columns
+import externalsecrets
 import policy
 import providersql
 
@@ -47,6 +48,7 @@ def write(folder: Path, tables: dict[str, dict[str, Any]]) -> None:
 
 def main() -> None:
     write(SOURCE / "api" / "clusterapi", clusterapi.tables())
+    write(SOURCE / "api" / "externalsecrets", externalsecrets.tables())
     write(SOURCE / "api" / "providersql", providersql.tables())
     tables = builtin.tables()
     shown = columns.table(tables["kinds.json"]["kinds"])

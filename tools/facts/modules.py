@@ -20,6 +20,7 @@ MODULES: Final = {
     "k8s.io/kube-aggregator": ("v0.34.4", "h1:b2Y07+HfImko/ru5BSMsWOSndGJ7+gc5AyZe/rgc+wI="),
     "k8s.io/kubernetes": ("v1.34.4", "h1:Yy6R4QB8C9kJPp25GFqEvX5XQwY5qzKeqD0Xx6oAcmk="),
     "github.com/crossplane-contrib/provider-sql": ("v0.16.0", "h1:MLv/ihuoTXX0VtAAD+slgBEJ6iTg4MNnI/0Y9pSTQrg="),
+    "github.com/external-secrets/external-secrets": ("v1.3.2", "h1:u2J8RjlHIeF0oZCqtl92adI/uZWUwOesJIDkfql6LqQ="),
     "sigs.k8s.io/cluster-api": ("v1.11.3", "h1:apxfugbP1X8AG7THCM74CTarCOW4H2oOc6hlbm1hY80="),
 }
 

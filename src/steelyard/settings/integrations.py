@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from steelyard.settings.base import SettingsModel
 from steelyard.settings.networks import Network
@@ -14,6 +14,7 @@ NamespaceName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-
 Address = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^(https?|oci)://[^\s]+$")]
 VaultPath = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$")]
 VaultMount = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,63}$")]
+VaultTtl = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,5}[smh]$")]
 ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 EntityName = Annotated[str, Field(max_length=63, pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$")]
 EntityReference = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^([a-z]+:)?([^\s:/]+/)?[^\s:/]+$")]
@@ -83,9 +84,90 @@ class ArgoCD(Integration):
     add_ons: AddOns = Field(default=AddOns(), description="The charts of what claims can have installed.")
 
 
+class VaultSecret(SettingsModel):
+    """Where a secret is that the platform shows to Vault: never in this file."""
+
+    file: Annotated[str, Field(min_length=1, max_length=4096, pattern=r"^/[^\x00]*$")] | None = Field(
+        default=None,
+        description="A file on the platform's machine with nothing else in it. It is read again when it changes.",
+    )
+    secret: ObjectName | None = Field(
+        default=None, description="Instead of a file: a Secret in credentialsNamespace, with the key given here."
+    )
+    key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")] = Field(
+        default="token", description="Of the Secret."
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> VaultSecret:
+        if (self.file is None) == (self.secret is None):
+            raise ValueError("must have either file or secret")
+        return self
+
+
+class VaultAppRole(SettingsModel):
+    """A login for programs: Vault knows the role, and whoever shows one of its secret ids is let in."""
+
+    role_id: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[^\s]+$")] = Field(
+        description="Which role. It is no secret."
+    )
+    secret_id: VaultSecret = Field(description="Where the role's secret id is.")
+    mount: VaultPath = Field(default="approle", description="The engine by which the platform logs in.")
+
+
+class VaultKubernetes(SettingsModel):
+    """A login with a service account of the platform's API, which Vault asks whether it is genuine."""
+
+    role: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")] = Field(
+        default="steelyard", description="Of the engine."
+    )
+    mount: VaultPath | None = Field(
+        default=None, description="The engine by which the platform logs in. Unset: at authMount."
+    )
+    service_account: ObjectName = Field(
+        default="external-secrets-sa", description="In credentialsNamespace; the role must be bound to it."
+    )
+
+
+class VaultAuth(SettingsModel):
+    """How the platform logs in to Vault: one of the three."""
+
+    token: VaultSecret | None = Field(default=None, description="With a token, which is renewed while it can be.")
+    app_role: VaultAppRole | None = Field(default=None, description="With a role id and a secret id.")
+    kubernetes: VaultKubernetes | None = Field(default=None, description="With a service account.")
+
+    @model_validator(mode="after")
+    def _one(self) -> VaultAuth:
+        if sum(each is not None for each in (self.token, self.app_role, self.kubernetes)) > 1:
+            raise ValueError("must have one of token, appRole and kubernetes, not several")
+        return self
+
+
+class VaultPki(SettingsModel):
+    """Certificates from Vault: a role for each environment, which gives them for names in its domain."""
+
+    enabled: bool = Field(default=False, description="Whether the engine, its authority and its roles are made.")
+    mount: VaultPath = Field(default="pki", description="The engine.")
+    common_name: Annotated[str, Field(min_length=1, max_length=64)] = Field(
+        default="Steelyard", description="Of the authority that the engine makes, where it has none yet."
+    )
+    max_ttl: VaultTtl = Field(default="720h", description="How long a certificate lives at most.")
+
+
+class VaultDatabase(SettingsModel):
+    """Logins of databases that Vault makes on demand and takes back: for each database a role."""
+
+    enabled: bool = Field(
+        default=True, description="Whether Vault is told of databases. It must reach the server at its address."
+    )
+    mount: VaultPath = Field(default="database", description="The engine.")
+    default_ttl: VaultTtl = Field(default="1h", description="How long such a login lives.")
+    max_ttl: VaultTtl = Field(default="24h", description="How long it lives at most, however often it is renewed.")
+
+
 class Vault(Integration):
-    """Where kubeconfigs of clusters are put, and secrets come from. What there is to set up inside of Vault is not
-    composed."""
+    """Where kubeconfigs of clusters and logins of databases are put, and secrets come from. HashiCorp's Vault or
+    OpenBao, whichever answers at the address."""
 
     address: Address = Field(
         default="https://vault.vault.svc:8200", description="Where Vault is reached from the management cluster."
@@ -97,15 +179,29 @@ class Vault(Integration):
     )
     ca_certificates: Certificates | None = Field(
         default=None,
-        description="Who signed Vault's certificate, in PEM, for workload clusters. Unset: somebody they trust anyway.",
+        description="Who signed Vault's certificate, in PEM, for the platform and for workload clusters. Unset: "
+        "somebody they trust anyway.",
+    )
+    namespace: VaultPath | None = Field(
+        default=None, description="Vault's namespace, where it has several. Unset: the one at the root."
+    )
+    auth: VaultAuth = Field(
+        default=VaultAuth(),
+        description="How the platform logs in: token, appRole or kubernetes. None of them: with its service account, "
+        "by kubernetes.",
     )
     mount: VaultMount = Field(
         default="secret", description="The key-value engine, version 2, for credentials: what each path begins with."
     )
     auth_mount: VaultPath = Field(
         default="kubernetes",
-        description="The engine by which the platform logs in. Each workload cluster has one of its own, "
-        "<authMount>-<cluster>, which somebody must set up in Vault.",
+        description="The engine by which the platform logs in with a service account. Each workload cluster has one of "
+        "its own, <authMount>-<cluster>, which the platform sets up.",
+    )
+    configure: bool = Field(
+        default=True,
+        description="Whether the platform sets Vault up: engines that are missing, policies, roles. Without, somebody "
+        "else must; what is put into the key-value engine stays the platform's.",
     )
     secret_store: ObjectName = Field(
         default="vault-backend",
@@ -117,6 +213,17 @@ class Vault(Integration):
         description="Where copies of kubeconfigs are, to be put into Vault from there. Nobody but the platform may "
         "write there. It should be that of postgresql and redis: names in it keep two claims from writing to one path.",
     )
+    timeout_seconds: Annotated[float, Field(gt=0, le=300)] = Field(
+        default=10.0, description="How long the platform waits for an answer of Vault's."
+    )
+    ci_cd: tuple[NamespaceName, ...] = Field(
+        default=(),
+        strict=False,
+        description="Programs of the delivery pipeline, such as harbor or github, whose credentials are kept at "
+        "<mount>/ci-cd/<name>: everything in the Secret ci-cd-<name> of credentialsNamespace.",
+    )
+    database: VaultDatabase = Field(default=VaultDatabase(), description="Logins of databases, made on demand.")
+    pki: VaultPki = Field(default=VaultPki(), description="Certificates for names of each environment.")
 
 
 EXTERNAL_SECRETS: Final = Chart(repository="https://charts.external-secrets.io", version="0.20.4")
