@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, Self, cast
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from steelyard.api.postgresql import DEFAULT_SIZE, DEFAULT_STORAGE_GB, ExternalName, SizeName, StorageGB
 from steelyard.api.redis import DEFAULT_MEMORY_GB, DEFAULT_REPLICAS, MemoryGB, Replicas
 from steelyard.settings.base import SettingsModel
 from steelyard.settings.databases import DatabaseTerms
+from steelyard.settings.postgresservers import FurtherServer, Reached, ServerSettings
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _SUBDOMAIN: Final = rf"^{_LABEL}(\.{_LABEL})*$"
@@ -89,7 +90,7 @@ class DataService(SettingsModel):
     )
 
 
-class PostgreSQL(DatabaseTerms, DataService):
+class PostgreSQL(DatabaseTerms, ServerSettings, DataService):
     """The shared PostgreSQL, on which each PostgreSQLInstance has a database with an owner and a login of its own."""
 
     provider_config: ObjectName = Field(
@@ -118,6 +119,31 @@ class PostgreSQL(DatabaseTerms, DataService):
         description="Claims that may have a database of a name outside of their environment's prefix, such as one that "
         "was there before the platform: {claimsIn: [team-a], names: [ledger]}.",
     )
+    servers: tuple[FurtherServer, ...] = Field(
+        default=(),
+        strict=False,
+        description="Further servers, each for some namespaces or environments: {providerConfig: postgres-payments, "
+        "namespaces: [payments]} runs one of its own for them. A database stays on the server that it was made on.",
+    )
+
+    @model_validator(mode="after")
+    def _are_told_apart(self) -> Self:
+        names = [self.provider_config, *(each.provider_config for each in self.servers)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"servers: {', '.join(twice)} is the providerConfig of two servers")
+        return self
+
+    def server_for(self, namespace: str, environment: str) -> Reached:
+        """On which server a claim's database is made; the namespace decides before the environment."""
+        for each in self.servers:
+            if namespace in each.namespaces:
+                return each
+        return next((each for each in self.servers if environment in each.environments), self)
+
+    def all_servers(self) -> dict[str, ServerSettings]:
+        """By the name of the ProviderConfig."""
+        return {self.provider_config: self, **{each.provider_config: each for each in self.servers}}
 
     def granted(self) -> dict[str, tuple[str, ...]]:
         """External names by the namespace of the claims."""
