@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import Final, cast
 
-from steelyard.compose import names
+from steelyard.compose import delivery, names
 from steelyard.compose.composed import FIRST_STAGE, LAST_STAGE, Composed
 from steelyard.compose.connection import CONNECTION
 from steelyard.compose.integrations import ELSEWHERE
@@ -22,7 +22,7 @@ from steelyard.kube.objects import Object
 
 _BEFORE_STAGES: Final = {CONNECTION: FIRST_STAGE, "cluster": FIRST_STAGE + 1}
 """For inventories that were written before stages were recorded: the order that all claims had then."""
-_ELSEWHERE: Final = ELSEWHERE | {VAULT}
+_ELSEWHERE: Final = ELSEWHERE | {VAULT, delivery.SOURCE}
 
 
 @frozen

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from steelyard.api import infrastructures, versions
 from steelyard.api.claims import EnvironmentName
@@ -293,14 +293,25 @@ ServiceAccountName = Annotated[str, Field(pattern=rf"^{_LABEL}/{_LABEL}(\.{_LABE
 
 
 class Grant(SettingsModel):
-    """Claims in some namespaces may have their connection Secrets written into others."""
+    """Claims in some namespaces may have their connection Secrets written into others, and into clusters of others."""
 
     claims_in: tuple[NamespaceName | Literal["*"], ...] = Field(
         min_length=1, strict=False, description="Namespaces of the claims; * is any."
     )
     secrets_to: tuple[NamespaceName, ...] = Field(
-        min_length=1, strict=False, description="Namespaces in which their Secrets may be, each by its name."
+        default=(), strict=False, description="Namespaces in which their Secrets may be, each by its name."
     )
+    clusters_in: tuple[NamespaceName, ...] = Field(
+        default=(),
+        strict=False,
+        description="Namespaces whose clusters their Secrets may be delivered into, each by its name.",
+    )
+
+    @model_validator(mode="after")
+    def _grants_something(self) -> Grant:
+        if not (self.secrets_to or self.clusters_in):
+            raise ValueError("must have secretsTo or clustersIn")
+        return self
 
 
 class ConnectionSecrets(SettingsModel):
@@ -312,7 +323,8 @@ class ConnectionSecrets(SettingsModel):
         strict=False,
         description="Claims that need no right of their author, such as those of teams for Argo CD: each grant has "
         "claimsIn, the namespaces of the claims (* is any), and secretsTo, those of the Secrets, as in "
-        "{claimsIn: [team-a], secretsTo: [argocd]}.",
+        "{claimsIn: [team-a], secretsTo: [argocd]}; or clustersIn, namespaces whose clusters connection data may be "
+        "delivered into (deliverTo).",
     )
     robots: tuple[ServiceAccountName, ...] = Field(
         default=(),
@@ -329,8 +341,20 @@ class ConnectionSecrets(SettingsModel):
                 found.setdefault(source, set()).update(grant.secrets_to)
         return {source: tuple(sorted(targets)) for source, targets in found.items()}
 
+    def granted_clusters(self) -> dict[str, tuple[str, ...]]:
+        """Namespaces of clusters, by the namespace of the claims."""
+        found: dict[str, set[str]] = {}
+        for grant in self.grants:
+            for source in grant.claims_in:
+                found.setdefault(source, set()).update(grant.clusters_in)
+        return {source: tuple(sorted(targets)) for source, targets in found.items()}
+
     def allows(self, source: str, target: str) -> bool:
         granted = self.granted()
+        return target in granted.get(source, ()) or target in granted.get("*", ())
+
+    def allows_clusters(self, source: str, target: str) -> bool:
+        granted = self.granted_clusters()
         return target in granted.get(source, ()) or target in granted.get("*", ())
 
     def robot_users(self) -> tuple[str, ...]:
