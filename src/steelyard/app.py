@@ -67,12 +67,13 @@ from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked, Missing
 from steelyard.kube.store.reserve import Reserve
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
+from steelyard.providers.redis.unit import PROVIDER as REDIS
 from steelyard.providers.simulated.unit import PROVIDER as SIMULATOR
 from steelyard.providers.toolkit import services as serviceslist
 from steelyard.providers.toolkit.provider import Ground, Provider, Service
 from steelyard.settings import Chosen, Platform
 
-PROVIDERS: Final = (SIMULATOR,)
+PROVIDERS: Final = (SIMULATOR, REDIS)
 """Those of this version."""
 FIELD_MANAGER = "steelyard"
 _CONTROLLERS = User("system:steelyard-controllers", (SYSTEM_MASTERS,))

@@ -1,0 +1,85 @@
+"""The provider as a unit that the platform starts. It costs nothing until the first RedisServer is there."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from steelyard.api import redisserver
+from steelyard.api.redisserver import RESOURCE
+from steelyard.kube import errors, objects
+from steelyard.kube.client.interface import Client
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import SECRETS
+from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.events import Recorder
+from steelyard.kube.runtime.keys import Key
+from steelyard.providers.redis import credentials, program, reconcile, recorded
+from steelyard.providers.redis.fleet import Fleet
+from steelyard.providers.redis.ports import Ports
+from steelyard.providers.redis.reconcile import RedisServerReconciler
+from steelyard.providers.toolkit.provider import Ground, Provider, Service, Started
+
+NAME: Final = "redis"
+_WORKERS: Final = 8
+
+
+async def _start(ground: Ground) -> Started:
+    fleet = Fleet(ground.folder, ground.clock)
+    ports = Ports(reconcile.port_is_taken)
+    await _recall(ground.client, ports)
+    manager = ground.manager
+    recorder = Recorder(manager.client, "redis-servers", clock=manager.clock)
+    controller = Controller(
+        "redis-servers",
+        RESOURCE,
+        RedisServerReconciler(manager.client, fleet, ports, manager.clock, recorder),
+        [Watch(SECRETS, _of_secret)],
+        workers=_WORKERS,
+        failure_condition="Synced",
+    )
+    fleet.wake = lambda key: controller.enqueue([key])
+    ground.stack.push_async_callback(fleet.close)
+    return Started([controller], services=lambda: services(fleet))
+
+
+async def _recall(client: Client, ports: Ports) -> None:
+    """Keeps the ports that caches have, before a new one is given out: of two that name the same, the older one's."""
+    try:
+        found = (await client.list(RESOURCE)).items
+    except errors.NotFound:
+        return
+    for obj in sorted(found, key=_age):
+        if port := recorded.read(obj).port:
+            ports.keep(objects.uid(obj), port)
+
+
+def _age(obj: Object) -> tuple[str, str]:
+    return str(objects.metadata(obj).get("creationTimestamp") or ""), objects.uid(obj)
+
+
+def _of_secret(secret: Object) -> list[Key]:
+    name = credentials.owner_key(secret)
+    return [Key("", name)] if name else []
+
+
+def services(fleet: Fleet) -> list[Service]:
+    """For `steelyard status` and `doctor`."""
+    launch = fleet.launch
+    if launch is None:
+        try:
+            return [Service(NAME, "not needed yet", str(program.find()))]
+        except program.NoProgram as error:
+            return [Service(NAME, "down", str(error))]
+    user = f", as {launch.runner.name}" if launch.runner is not None else ""
+    caches, servers = len(fleet.groups), fleet.running
+    return [
+        Service(
+            NAME,
+            "running" if servers else "not needed yet",
+            f"{launch.program}{user}; {servers} {'server' if servers == 1 else 'servers'} of "
+            f"{caches} {'cache' if caches == 1 else 'caches'}",
+        )
+    ]
+
+
+PROVIDER: Final = Provider(NAME, _start, definitions=lambda: [redisserver.definition()])
