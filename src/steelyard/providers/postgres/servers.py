@@ -108,7 +108,9 @@ class Instance(Protocol):
         ...
 
     @property
-    def socket_folder(self) -> Path: ...
+    def admin_host(self) -> str:
+        """The folder of its socket, or loopback."""
+        ...
 
     @property
     def has_tls(self) -> bool: ...
@@ -261,7 +263,7 @@ def _place(config: Object, values: Mapping[str, str], known: Known) -> Place:
         authority = "system" if mode == "verify-full" else ""
     instance = known.instance
     return Place(
-        host=str(instance.socket_folder) if instance is not None else endpoint,
+        host=instance.admin_host if instance is not None else endpoint,
         port=port,
         username=values["username"],
         password=values["password"],
