@@ -1,0 +1,40 @@
+"""`python -m steelyard.masking`: one copy in a process of its own.
+
+Reads a `job.Job` as JSON from standard input to its end, writes lines of JSON to standard output: `{"progress": ...}`
+as it goes, and at the end one verdict. The exit code says the same: 0 copied, 1 failed, 2 refused, 3 leaked.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from pydantic import ValidationError
+
+from steelyard.masking.job import EXIT_CODES, Job, Verdict
+
+
+def main() -> int:
+    try:
+        job = Job.model_validate_json(sys.stdin.buffer.read())
+    except ValidationError as error:
+        fields = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
+        return _end(Verdict("failed", f"the job cannot be read: {fields or 'no JSON'}"))
+    from steelyard.masking import copying
+
+    return _end(copying.run(job, lambda progress: _say({"progress": progress})))
+
+
+def _end(verdict: Verdict) -> int:
+    _say(verdict.to_json())
+    return EXIT_CODES[verdict.outcome]
+
+
+def _say(line: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
