@@ -16,15 +16,15 @@ from steelyard.kube.objects import Object
 HOST, PORT = "192.168.0.225", 6443
 CLUSTER, PLANE = "u-cluster", "u-plane"
 """UIDs of the Cluster and of its control plane."""
-MAKERS: Mapping[str, str] = {"PostgreSQLInstance": "login", "RedisInstance": "release"}
+MAKERS: Mapping[str, tuple[str, ...]] = {"PostgreSQLInstance": ("login",), "RedisInstance": ("release", "server")}
 """Parts whose provider makes credentials up, by the kind of the claim."""
 
 
 def finished(claim: Object, composed: Composed) -> Observed:
     """Enough for every part of the claim to be composed, given what is composed of it at first."""
-    maker = MAKERS.get(str(claim["kind"]))
-    if maker is not None and maker in composed.desired:
-        return credentials(maker, composed.desired[maker].object)
+    for maker in MAKERS.get(str(claim["kind"]), ()):
+        if maker in composed.desired:
+            return credentials(maker, composed.desired[maker].object)
     if "api" in composed.desired:
         return served(composed)
     home = composed.requirements.get("kubeconfig")

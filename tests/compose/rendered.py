@@ -87,11 +87,12 @@ def infrastructures_of(title: str, claim: Object) -> tuple[str, ...]:
 
 
 def platform_of(claim: Object, infrastructure: str = "") -> Platform:
-    """Of the claim's domain, with everything enabled that objects are composed for."""
+    """Of the claim's domain, with everything enabled that objects are composed for; caches as the documents have them,
+    as Helm releases."""
     own = f"infrastructure: {infrastructure}\n" if infrastructure else ""
     enabled = ", ".join(f"{name}: {{enabled: true}}" for name in INTEGRATED)
     return settings.parse(
-        f"domain: {printed.domain_of(claim)}\n{own}integrations: {{{enabled}}}",
+        f"domain: {printed.domain_of(claim)}\n{own}integrations: {{{enabled}}}\nredis: {{mode: helm}}",
         infrastructures=COMPOSABLE.infrastructure_names,
     )
 

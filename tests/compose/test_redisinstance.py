@@ -16,8 +16,10 @@ from steelyard.kube.objects import Object
 from steelyard.settings import Platform
 from tests.compose import cases
 
-PLATFORM = Platform()
-WITH_VAULT = settings.parse("integrations: {vault: {enabled: true}}")
+PLATFORM = settings.parse("redis: {mode: helm}")
+WITH_VAULT = settings.parse("{redis: {mode: helm}, integrations: {vault: {enabled: true}}}")
+PROCESSES = Platform()
+"""As a platform is that runs by itself."""
 
 
 def claim(
@@ -82,7 +84,7 @@ def test_replicas_decide_how_it_is_built(asked: Object, architecture: str, repli
 
 
 def test_every_server_has_the_memory_that_was_asked_for_and_data_does_not_fill_it() -> None:
-    platform = settings.parse("redis: {memoryPercent: 50, whenFull: allkeys-lru}")
+    platform = settings.parse("redis: {mode: helm, memoryPercent: 50, whenFull: allkeys-lru}")
     found = values(compose(claim(replicas=2, memoryGB=4), platform=platform))
 
     for server in ("master", "replica"):
@@ -213,3 +215,159 @@ def test_an_environment_that_is_gone_changes_nothing() -> None:
 
     assert composed.refusal is not None
     assert (composed.refusal.reason, composed.desired) == ("EnvironmentNotAvailable", {})
+
+
+def served(obj: Object, platform: Platform = PROCESSES, **status: Any) -> Observed:
+    """The servers as asked for and ready, and their credentials."""
+    ready = [{"type": "Ready", "status": "True"}, {"type": "Synced", "status": "True"}]
+    provider = {"host": "127.0.0.1", "port": 20001, "primary": 0, **status.pop("provider", {})}
+    wanted = compose(obj, platform=platform).desired["server"].object
+    conditions = [*ready, *status.pop("conditions", [])]
+    found = {
+        **wanted,
+        "metadata": {**wanted["metadata"], "uid": "u-server"},
+        "status": {"atProvider": provider, "conditions": conditions},
+    }
+    details = {"username": "redis-shop", "password": "p:w", "endpoint": "127.0.0.1", "port": "20001"}
+    secret: Object = {
+        "metadata": {"name": "s", "ownerReferences": [objects.owner_reference(found, controller=True)]},
+        "data": {
+            key: base64.b64encode(value.encode()).decode()
+            for key, value in {**details, "admin-password": "a", "previous-password": "o"}.items()
+        },
+    }
+    return Observed({"server": found}, {"credentials": [secret], "namesake": [found]})
+
+
+def test_on_a_platform_that_runs_by_itself_a_cache_is_processes() -> None:
+    asked = claim(replicas=2, memoryGB=4, rotateEvery="720h")
+    asked["metadata"]["annotations"] = {"steelyard.dev/rotate": "monday"}
+    platform = settings.parse("redis: {memoryPercent: 50, whenFull: allkeys-lru, rotationOverlap: 10m}")
+    composed = compose(asked, platform=platform)
+
+    assert list(composed.desired) == ["server"]
+    assert composed.desired["server"].object["spec"] == {
+        "forProvider": {
+            "username": "redis-shop",
+            "replicas": 2,
+            "memoryBytes": 4 << 30,
+            "memoryPercent": 50,
+            "whenFull": "allkeys-lru",
+            "appendOnly": True,
+            "rotation": {"overlap": "10m", "trigger": "monday", "every": "720h"},
+        },
+        "deletionPolicy": "Delete",
+        "writeConnectionSecretToRef": {"namespace": "crossplane-system", "name": "redis.team-a.shop"},
+    }
+    assert composed.status["compositionRevision"] == "v2"
+
+
+def test_what_is_needed_to_connect_to_processes_and_nothing_of_the_platforms_own() -> None:
+    asked = claim(secret={"name": "connection"})
+    composed = compose(asked, served(asked), PROCESSES)
+    data = composed.desired["connection"].object["data"]
+
+    assert {key: base64.b64decode(value).decode() for key, value in data.items()} == {
+        "host": "127.0.0.1",
+        "endpoint": "127.0.0.1",
+        "port": "20001",
+        "username": "redis-shop",
+        "password": "p:w",
+        "url": "redis://redis-shop:p%3Aw@127.0.0.1:20001",
+        "uri": "redis://redis-shop:p%3Aw@127.0.0.1:20001",
+    }
+    status = composed.status
+    assert (status["host"], status["port"], status["username"]) == ("127.0.0.1", 20001, "redis-shop")
+    assert "release" not in status
+
+
+def test_processes_are_ready_once_their_password_is_there_and_their_secret_is_written() -> None:
+    asked = claim(secret={"name": "connection"})
+    first = compose(asked, served(asked), PROCESSES)
+    assert condition(first, "Ready").message == "waiting for Secret team-a/connection"
+
+    there = served(asked)
+    both = Observed({**there.resources, "connection": first.desired["connection"].object}, there.required)
+    assert condition(compose(asked, both, PROCESSES), "Ready").message == "one server with 1 GiB of memory"
+
+
+def test_a_cache_whose_replicas_are_behind_can_be_used_and_says_so() -> None:
+    behind = {"type": "Replicated", "status": "False", "message": "1 of 2 replicas follow it"}
+    asked = claim(replicas=2)
+    asked["status"] = {"conditions": [{"type": "Ready", "status": "True", "reason": "Available"}]}
+    composed = compose(asked, served(asked, conditions=[behind]), PROCESSES)
+
+    ready = condition(composed, "Ready")
+    assert (ready.status, ready.message) == ("True", "1 of 2 replicas follow it")
+    assert condition(composed, "UpToDate").status == "False"
+
+
+def test_of_processes_vault_gets_what_connects_and_the_servers_go_last() -> None:
+    platform = settings.parse("integrations: {vault: {enabled: true}}")
+    asked = claim(secret={"name": "connection"})
+    desired = compose(asked, served(asked, platform), platform).desired
+
+    assert set(desired["vault"].object["spec"]["template"]["data"]) == {"host", "port", "username", "password", "url"}
+    assert desired["connection"].deletion_stage == desired["vault"].deletion_stage < desired["server"].deletion_stage
+
+
+def release_of(obj: Object) -> Object:
+    return {
+        "metadata": {"name": "r", "uid": "u-release", "labels": names.claim_labels(obj)},
+        "spec": compose(obj).desired["release"].object["spec"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("platform", "pinned", "has_release", "made"),
+    [
+        pytest.param(PROCESSES, "", False, "server", id="new, processes"),
+        pytest.param(PLATFORM, "", False, "release", id="new, helm"),
+        pytest.param(PROCESSES, "v1", False, "server", id="waited for provider-helm in vain"),
+        pytest.param(PROCESSES, "v1", True, "release", id="a release stays one"),
+        pytest.param(PLATFORM, "v2", False, "server", id="processes stay processes"),
+    ],
+)
+def test_a_cache_stays_what_it_was_made_as(platform: Platform, pinned: str, has_release: bool, made: str) -> None:
+    asked = claim()
+    found = [release_of(asked)] if has_release else []
+    if pinned:
+        asked["status"] = {"compositionRevision": pinned, **({"release": "redis-shop"} if pinned == "v1" else {})}
+    composed = compose(asked, Observed(required={"former": found}), platform)
+
+    assert list(composed.desired) == [made]
+    assert composed.status["compositionRevision"] == {"server": "v2", "release": "v1"}[made]
+
+
+def test_a_claim_that_asks_for_the_release_gets_it() -> None:
+    asked = claim()
+    asked["metadata"]["annotations"] = {"steelyard.dev/composition-revision": "v1"}
+
+    assert list(compose(asked, platform=PROCESSES).desired) == ["release"]
+
+
+def test_the_password_of_a_release_is_not_rotated_and_that_is_said() -> None:
+    asked = claim(rotateEvery="24h")
+    asked["metadata"]["annotations"] = {"steelyard.dev/rotate": "1"}
+    told = condition(compose(asked), "InForce").message
+
+    assert "steelyard.dev/rotate has no effect" in told
+    assert "spec.parameters.rotateEvery has no effect" in told
+
+
+def test_servers_of_somebody_else_are_not_taken_over() -> None:
+    asked = claim(external="redis-sessions")
+    theirs: Object = {"metadata": {"name": "x", "labels": names.claim_labels(claim("theirs"))}}
+    refused = cases.compose(asked, Observed(required={"namesake": [theirs]}), PROCESSES).refusal
+
+    assert refused is not None
+    assert (refused.reason, "RedisServer x was made for another one" in refused.message) == ("ExternalNameTaken", True)
+
+
+def test_another_name_for_servers_is_another_cache_and_refused() -> None:
+    obj = claim(external="redis-b")
+    obj["status"] = {"username": "redis-a", "compositionRevision": "v2"}
+    refused = cases.compose(obj, NOTHING, PROCESSES).refusal
+
+    assert refused is not None
+    assert refused.reason == "ExternalNameChanged"

@@ -138,7 +138,7 @@ def test_clusters(
             {"crossplane.io/external-name": "redis-one"},
             {"crossplane.io/external-name": "redis-two"},
             Disruption.DATA_LOSS,
-            "cache redis-one: data loss: it is uninstalled, and redis-two is installed, which is empty",
+            "cache redis-one: data loss: it is removed, and redis-two is made, which is empty",
             id="a cache is renamed",
         ),
     ],
@@ -151,11 +151,15 @@ def test_renamed_data_is_lost_data(
     assert str(found.effects[0]) == told
 
 
-def test_a_larger_database_disrupts_nothing_and_a_larger_cache_restarts() -> None:
+def test_a_larger_database_or_cache_disrupts_nothing_and_a_larger_release_restarts() -> None:
     database = plan(claim(DATABASE, size="small"), claim(DATABASE, size="large"))
     assert (database.has_changes, database.disruption) == (True, Disruption.NONE)
-    cache = plan(claim(CACHE, memoryGB=1), claim(CACHE, memoryGB=2))
-    assert (cache.disruption, cache.machines) == (Disruption.ROLLING, 0)
+    cache = plan(claim(CACHE, memoryGB=1), claim(CACHE, memoryGB=2, replicas=3))
+    assert (cache.has_changes, cache.disruption) == (True, Disruption.NONE)
+    helm = platforms.parse("redis: {mode: helm}")
+    before, after = (offline.render(kind_of(each), each, helm) for each in (claim(CACHE), claim(CACHE, memoryGB=2)))
+    release = planning.between(kind_of(claim(CACHE)), claim(CACHE), before.parts, after.composed, claim(CACHE))
+    assert (release.disruption, release.machines) == (Disruption.ROLLING, 0)
 
 
 @pytest.mark.parametrize("kind", [CLUSTER, DATABASE, CACHE])

@@ -16,13 +16,24 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from steelyard.api import claims, dataservices, model
+from steelyard.api import claims, dataservices, durations, model
 from steelyard.api.claims import ClaimSpec, ClaimStatus, EnvironmentName, ObjectReference, SecretReference
-from steelyard.api.model import ApiModel, Column, Kind
+from steelyard.api.model import ApiModel, Column, Kind, Timestamp
 from steelyard.kube.resources import Resource
 
 Replicas = Annotated[int, Field(ge=1, le=10)]
 MemoryGB = Annotated[int, Field(ge=1, le=1024)]
+Interval = Annotated[
+    str,
+    Field(
+        max_length=9,
+        pattern=durations.PATTERN,
+        json_schema_extra=durations.within("1h", "8760h", "720h for thirty days"),
+    ),
+]
+
+ROTATE: Final = "steelyard.dev/rotate"
+"""Annotation by which a new password is asked for: each new value asks once."""
 
 DEFAULT_REPLICAS: Final = 1
 DEFAULT_MEMORY_GB: Final = 1
@@ -43,7 +54,14 @@ class Parameters(ApiModel):
         default=None,
         alias="memoryGB",
         description="Memory of each server, in GiB. Three quarters of it are for data, unless the platform file says "
-        f"otherwise. A change restarts the servers one by one. {_FROM_PLATFORM} ({DEFAULT_MEMORY_GB})",
+        "otherwise. A change takes effect at once; as a Helm release, servers are restarted one by one. "
+        f"{_FROM_PLATFORM} ({DEFAULT_MEMORY_GB})",
+    )
+    rotate_every: Interval | None = Field(
+        default=None,
+        description="How often the password is replaced by a new one. The old one works on for redis.rotationOverlap "
+        "of the platform file. Default: only when asked for, by the annotation steelyard.dev/rotate. Not for a Helm "
+        "release.",
     )
 
 
@@ -55,8 +73,9 @@ class RedisInstanceSpec(ClaimSpec[Parameters]):
     parameters: Parameters = Field(description="What kind of cache.")
     write_connection_secret_to_ref: SecretReference | None = Field(
         default=None,
-        description="A Secret to write what is needed to connect into, under the keys host, endpoint, port, password, "
-        "url and uri. host and endpoint are the same, and so are url and uri.",
+        description="A Secret to write what is needed to connect into, under the keys host, endpoint, port, username, "
+        "password, url and uri; a Helm release has no username. host and endpoint are the same, and so are url and "
+        "uri.",
     )
 
 
@@ -66,12 +85,16 @@ class UsedParameters(ApiModel):
     environment: EnvironmentName
     replicas: int
     memory_gb: int = Field(alias="memoryGB")
+    rotate_every: str | None = None
 
 
 class RedisInstanceStatus(ClaimStatus):
     parameters: UsedParameters | None = Field(default=None, description="What was used for each parameter.")
     release: str | None = Field(default=None, description="The Helm release in the claim's namespace.")
-    host: str | None = Field(default=None, description="The primary's name.")
+    server: str | None = Field(default=None, description="The RedisServer, where it is processes of this machine.")
+    username: str | None = Field(default=None, description="Whom applications log in as.")
+    rotated_at: Timestamp | None = Field(default=None, description="When the password last became another.")
+    host: str | None = Field(default=None, description="The primary's name, or its address.")
     port: int | None = Field(default=None, description="Its port.")
     connection_secret: ObjectReference | None = Field(
         default=None, description="The Secret with what is needed to connect, once it is written."

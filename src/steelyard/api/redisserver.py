@@ -13,7 +13,6 @@ conditions, finalizer, deletion policy, pause, connection Secret.
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Final, Literal
 
 from pydantic import Field
@@ -129,12 +128,3 @@ KIND: Final = Kind(
 
 def definition() -> Object:
     return crd.definition(KIND)
-
-
-def seconds(duration: str) -> float:
-    """
-    >>> seconds("1h30m"), seconds("90s")
-    (5400.0, 90.0)
-    """
-    units = {"h": 3600.0, "m": 60.0, "s": 1.0}
-    return sum((float(number) * units[unit] for number, unit in re.findall(r"(\d+)([hms])", duration)), 0.0)

@@ -159,19 +159,29 @@ class PostgreSQL(DatabaseTerms, ServerSettings, DataService):
 
 
 class Redis(DataService):
-    """Caches: each RedisInstance is a Helm release of its own, in the claim's namespace."""
+    """Caches: each RedisInstance is servers of its own, on this machine or as a Helm release on a cluster."""
 
+    mode: Literal["process", "helm"] = Field(
+        default="process",
+        description="What new caches are made as. process: redis-server on the platform's machine, started and watched "
+        "over by the platform. helm: a Release of Crossplane's provider-helm, in the claim's namespace of a cluster. A "
+        "cache stays what it was made as.",
+    )
+    rotation_overlap: Annotated[str, Field(pattern=r"^[0-9]{1,6}[smh]$")] = Field(
+        default="1h",
+        description="How long the password before a rotation still works, as in 1h; of caches that are processes.",
+    )
     provider_config: ObjectName = Field(
-        default="helm-provider", description="Crossplane provider-helm's ProviderConfig of the cluster."
+        default="helm-provider", description="Crossplane provider-helm's ProviderConfig of the cluster; for helm."
     )
     chart: Annotated[str, Field(min_length=1, max_length=253)] = Field(
-        default="redis", description="Name of the chart; its values are those of Bitnami's."
+        default="redis", description="Name of the chart; its values are those of Bitnami's; for helm."
     )
     repository: Annotated[str, Field(pattern=r"^(https?|oci)://[^\s]+$", max_length=500)] = Field(
-        default="https://charts.bitnami.com/bitnami", description="Where the chart is."
+        default="https://charts.bitnami.com/bitnami", description="Where the chart is; for helm."
     )
     chart_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+[-+.0-9A-Za-z]*$")] = Field(
-        default="19.0.0", description="Its version. Another one upgrades every cache."
+        default="19.0.0", description="Its version; for helm. Another one upgrades every cache."
     )
     replicas: Replicas = Field(default=DEFAULT_REPLICAS, description="Where a claim names none.")
     memory_gb: MemoryGB = Field(
@@ -180,8 +190,8 @@ class Redis(DataService):
     storage_gb: Annotated[int, Field(ge=1, le=65536)] = Field(
         default=8,
         alias="storageGB",
-        description="The least that the volume of each server has, in GiB. It has twice the memory where that is "
-        "more, as it is when the cache is made: a volume cannot be changed afterwards.",
+        description="The least that the volume of each server has, in GiB; for helm. It has twice the memory where "
+        "that is more, as it is when the cache is made: a volume cannot be changed afterwards.",
     )
     memory_percent: Annotated[int, Field(ge=10, le=95)] = Field(
         default=75,

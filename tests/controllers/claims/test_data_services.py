@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import AsyncGenerator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from steelyard import settings
 from steelyard.api import crossplane, postgresql, redis
 from steelyard.api.crossplane import DATABASES, GRANTS, RELEASES, ROLES
+from steelyard.api.redisserver import RESOURCE as SERVERS
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, Resource
 from steelyard.kube.runtime import conditions
 from steelyard.kube.server.call import User
+from tests.controllers.claims import stage as stages
 from tests.controllers.claims.stage import NAMESPACE, Stage
 
 CLAIMS = postgresql.resource("steelyard.dev")
@@ -136,7 +141,7 @@ async def login_of(stage: Stage, name: str = "shop") -> Object:
     ("resource", "said"),
     [
         (CLAIMS, "the API does not serve this kind: install Crossplane's provider-sql"),
-        (CACHES, "the API does not serve this kind: install Crossplane's provider-helm"),
+        (CACHES, "only a platform that runs by itself makes caches as processes"),
     ],
     ids=["database", "cache"],
 )
@@ -273,7 +278,52 @@ async def test_a_status_that_names_anothers_database_leads_to_none(stage: Stage)
     assert len(await made(stage, DATABASES)) == 1
 
 
-async def test_a_release_is_made_for_a_cache_and_goes_with_it(stage: Stage) -> None:
+@pytest.fixture
+async def on_cluster(tmp_path: Path) -> AsyncGenerator[Stage]:
+    """Where caches are Helm releases."""
+    async with stages.opened(tmp_path, "redis: {mode: helm}") as opened:
+        yield opened
+
+
+async def test_a_cache_waits_for_provider_helm_and_can_be_deleted(on_cluster: Stage) -> None:
+    await on_cluster.client.create(CACHES, claim(resource=CACHES))
+    failing = await until(on_cluster, CACHES, "shop", word="Failing")
+    assert failing["status"]["message"].endswith("install Crossplane's provider-helm")
+
+    await on_cluster.client.delete(CACHES, "shop", NAMESPACE)
+    await until(on_cluster, CACHES, "shop", gone=True)
+
+
+async def test_a_cache_that_waited_in_vain_is_made_as_processes(on_cluster: Stage) -> None:
+    """Claims of platforms that run by themselves, from before they could make caches."""
+    await on_cluster.client.create(CACHES, claim(resource=CACHES))
+    waiting = await until(on_cluster, CACHES, "shop", word="Failing")
+    assert waiting["status"]["compositionRevision"] == "v1"
+    await on_cluster.crash()
+    await on_cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(SERVERS))
+    on_cluster.platform = settings.parse("")
+    await on_cluster.start()
+    moved = await until(on_cluster, CACHES, "shop", word="Creating")
+    assert [objects.name(each) for each in await made(on_cluster, SERVERS)] == [moved["status"]["server"]]
+    assert (moved["status"]["compositionRevision"], "release" in moved["status"]) == ("v2", False)
+
+
+async def test_a_release_that_is_there_stays_where_new_caches_are_processes(on_cluster: Stage) -> None:
+    await install(on_cluster, RELEASES)
+    await on_cluster.client.create(CACHES, claim(resource=CACHES))
+    await until(on_cluster, CACHES, "shop", word="Creating")
+    before = await made(on_cluster, RELEASES)
+    await on_cluster.crash()
+    await on_cluster.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(SERVERS))
+    on_cluster.platform = settings.parse("")
+    await on_cluster.start()
+    await on_cluster.settle()
+    assert await made(on_cluster, RELEASES) == before
+    assert await made(on_cluster, SERVERS) == []
+
+
+async def test_a_release_is_made_for_a_cache_and_goes_with_it(on_cluster: Stage) -> None:
+    stage = on_cluster
     await install(stage, RELEASES)
     await stage.namespace("crossplane-system")
     await stage.client.create(CACHES, claim(resource=CACHES, writeConnectionSecretToRef={"name": "cache"}))

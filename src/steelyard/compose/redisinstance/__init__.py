@@ -1,1 +1,1 @@
-"""From a RedisInstance to a Helm release: `composing.py` first, which asks the others."""
+"""From a RedisInstance to servers on this machine or a Helm release: `composing.py` first, which asks the others."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from steelyard.api import externalnames, redis
 from steelyard.api.crossplane import EXTERNAL_SECRETS, PROVIDER_HELM, PUSH_SECRETS, RELEASES
+from steelyard.api.redisserver import RESOURCE as REDIS_SERVERS
 from steelyard.compose import managed
 from steelyard.compose.claimkind import ClaimKind, Watched
 from steelyard.compose.redisinstance import composing, effects
@@ -14,6 +15,11 @@ from steelyard.compose.redisinstance.guide import GUIDE
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
 from steelyard.settings import Platform
+
+_NO_PROCESSES: Final = (
+    "Crossplane's provider-helm, and set redis.mode to helm in the platform file: only a platform that runs by itself "
+    "makes caches as processes"
+)
 
 
 def _guards(platform: Platform) -> list[Object]:
@@ -27,8 +33,8 @@ REDIS_INSTANCE: Final = ClaimKind(
     parameters=redis.Parameters,
     compose=composing.compose,
     guide=GUIDE,
-    makes=(RELEASES, PUSH_SECRETS, SECRETS),
-    foreign={RELEASES: PROVIDER_HELM, PUSH_SECRETS: EXTERNAL_SECRETS},
+    makes=(RELEASES, REDIS_SERVERS, PUSH_SECRETS, SECRETS),
+    foreign={RELEASES: PROVIDER_HELM, REDIS_SERVERS: _NO_PROCESSES, PUSH_SECRETS: EXTERNAL_SECRETS},
     watches=(Watched(SECRETS, functools.partial(managed.claim_of_credentials, prefix=composing.OF_CREDENTIALS)),),
     guards=_guards,
     effects=effects.of,

@@ -7,16 +7,16 @@ Everything is in the claim's namespace, except for the Release itself and for wh
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Mapping
 from typing import Final
+from urllib.parse import quote
 
-from steelyard.api import externalnames
 from steelyard.api.crossplane import EXTERNAL_NAME, RELEASES
-from steelyard.api.externalnames import RELEASE_MAX, RELEASE_PREFIX
 from steelyard.api.redis import UsedParameters
 from steelyard.compose import managed
 from steelyard.compose.composed import FIRST_STAGE, Desired
-from steelyard.compose.refusing import Refused
+from steelyard.compose.redisinstance import naming
+from steelyard.compose.redisinstance.making import Making
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings.data import Redis
@@ -27,26 +27,37 @@ _PASSWORD_KEY: Final = "redis-password"  # noqa: S105 (the key that holds it)
 _RELEASE_STAGE: Final = FIRST_STAGE + 1
 
 
-def name_of(claim: Object) -> str:
-    """Raises `Refused` where the claim may not have the name that it gives, or once had another."""
-    asked = objects.annotations(claim).get(EXTERNAL_NAME, "")
-    if problem := externalnames.release_problem(asked) if asked else "":
-        raise Refused("ExternalNameForbidden", f"the annotation {EXTERNAL_NAME}: {asked[:100]}: {problem}")
-    name = asked or _derived(claim)
-    recorded = str(objects.at(claim, "status", "release") or name)
-    if recorded != name:
-        raise Refused(
-            "ExternalNameChanged",
-            f"the claim's release is {recorded}, and the annotation {EXTERNAL_NAME} says {asked or 'nothing'}; a "
-            f"release does not change its name. Put the annotation back as it was, or make another claim",
-        )
-    return name
+def making(
+    namespace: str,
+    name: str,
+    used: UsedParameters,
+    settings: Redis,
+    volume: str,
+    credentials: str,
+    not_in_force: tuple[str, ...] = (),
+) -> Making:
+    host = host_of(namespace, name)
+    return Making(
+        part=part(namespace, name, used, settings, volume, credentials),
+        # Templates of External Secrets, filled in where the credentials are: no password is in an object.
+        in_vault={
+            "host": host,
+            "port": str(PORT),
+            "password": "{{ .password }}",
+            "url": f"redis://:{{{{ .password | urlquery }}}}@{host}:{PORT}",
+        },
+        status={"release": name, "host": host, "port": PORT},
+        details=lambda found: _details(host, found),
+        not_in_force=not_in_force,
+    )
 
 
-def object_of(namespace: str, name: str) -> str:
-    """One release is one object, and the API lets nobody have it twice."""
-    digest = hashlib.sha256(f"{namespace}/{name}".encode()).hexdigest()[:8]
-    return f"{namespace}-{name}-{digest}"
+def _details(host: str, found: Mapping[str, str]) -> dict[str, str] | None:
+    password = found.get("password")
+    if not password:
+        return None
+    url = f"redis://:{quote(password, safe='')}@{host}:{PORT}"
+    return {"host": host, "endpoint": host, "port": str(PORT), "password": password, "url": url, "uri": url}
 
 
 def host_of(namespace: str, name: str) -> str:
@@ -81,7 +92,9 @@ def part(namespace: str, name: str, used: UsedParameters, settings: Redis, volum
         "writeConnectionSecretToRef": {"namespace": settings.credentials_namespace, "name": credentials},
     }
     annotations = {EXTERNAL_NAME: name}
-    return managed.part(RELEASES, object_of(namespace, name), spec, stage=_RELEASE_STAGE, annotations=annotations)
+    return managed.part(
+        RELEASES, naming.of_object(namespace, name), spec, stage=_RELEASE_STAGE, annotations=annotations
+    )
 
 
 def volume_of(observed: Object | None, used: UsedParameters, settings: Redis) -> str:
@@ -110,12 +123,3 @@ def _values(name: str, used: UsedParameters, settings: Redis, volume: str) -> Ob
         "master": server,
         "replica": {"replicaCount": used.replicas, **objects.copy(server)},
     }
-
-
-def _derived(claim: Object) -> str:
-    name = objects.name(claim)
-    whole = f"{RELEASE_PREFIX}{name}"
-    if len(whole) <= RELEASE_MAX:
-        return whole
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{whole[: RELEASE_MAX - 9].rstrip('-')}-{digest}"

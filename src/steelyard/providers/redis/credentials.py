@@ -20,7 +20,8 @@ import secrets
 from collections.abc import Mapping
 from typing import Final
 
-from steelyard.api.redisserver import RESOURCE, RedisServerSpec, Rotation, seconds
+from steelyard.api import durations
+from steelyard.api.redisserver import RESOURCE, RedisServerSpec, Rotation
 from steelyard.frozen import frozen
 from steelyard.kube import errors, moments, objects
 from steelyard.kube.client.interface import Client
@@ -64,7 +65,9 @@ class Credentials:
             return 0.0
         moments_due = [moments.seconds(self.previous_until)] if self.previous and self.previous_until else []
         if rotation.every and not self.previous:
-            moments_due.append(moments.seconds(self.rotated_at) + max(MOST_OFTEN, seconds(rotation.every)))
+            moments_due.append(
+                moments.seconds(self.rotated_at) + max(MOST_OFTEN, durations.seconds(rotation.every) or 0.0)
+            )
         return max(0.0, min(moments_due) - now) if moments_due else None
 
     def step(self, rotation: Rotation, now: float) -> Credentials | None:
@@ -74,7 +77,7 @@ class Credentials:
         if due is None or due > 0:
             return None
         if self.next:
-            until = moments.text(now + seconds(rotation.overlap))
+            until = moments.text(now + (durations.seconds(rotation.overlap) or 0.0))
             return dataclasses.replace(
                 self,
                 password=self.next,
