@@ -29,8 +29,9 @@ from steelyard.api import authors, policies
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.compose import offering as offerings
 from steelyard.compose import shipped
+from steelyard.compose.integrations import vaultplatform
 from steelyard.compose.offering import Offering
-from steelyard.controllers import lifecycle, virtualclusters
+from steelyard.controllers import delivery, lifecycle, virtualclusters
 from steelyard.controllers.claims import controller as claims
 from steelyard.frozen import frozen
 from steelyard.installation import consent, credentials, datadir, encryption, presence
@@ -71,9 +72,10 @@ from steelyard.providers.redis.unit import PROVIDER as REDIS
 from steelyard.providers.simulated.unit import PROVIDER as SIMULATOR
 from steelyard.providers.toolkit import services as serviceslist
 from steelyard.providers.toolkit.provider import Ground, Provider, Service
+from steelyard.providers.vault.unit import PROVIDER as VAULT
 from steelyard.settings import Chosen, Platform
 
-PROVIDERS: Final = (SIMULATOR, REDIS)
+PROVIDERS: Final = (SIMULATOR, REDIS, VAULT)
 """Those of this version."""
 FIELD_MANAGER = "steelyard"
 _CONTROLLERS = User("system:steelyard-controllers", (SYSTEM_MASTERS,))
@@ -205,6 +207,8 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         client = LocalClient(api, _CONTROLLERS, field_manager=FIELD_MANAGER)
         await _define_kinds(client, options)
         await guard_claims(api, client, options.platform, options.offering)
+        mark = standing.Mark(*vaultplatform.MARK, vaultplatform.KINDS)
+        await standing.keep(client, vaultplatform.standing(options.platform), mark, FIELD_MANAGER)
 
         renewals = Renewals(clock)
         stack.callback(renewals.close)
@@ -278,10 +282,12 @@ async def _prepare(
     manager: Manager, ground: Ground, options: Options
 ) -> tuple[dict[str, Check], list[Callable[[], Sequence[Service]]]]:
     """Everything that the manager is to run; what of it `/readyz` asks, and what `steelyard status` does."""
+    workloads = lifecycle.ways_in(manager)
     found = [
         *claims.controllers(manager, options.platform, options.offering),
-        *lifecycle.controllers(manager),
+        *lifecycle.controllers(manager, workloads=workloads),
         *virtualclusters.controllers(manager),
+        *delivery.controllers(manager, workloads),
     ]
     checks: dict[str, Check] = {}
     services: list[Callable[[], Sequence[Service]]] = []
@@ -300,7 +306,8 @@ async def _prepare(
 async def _define_kinds(client: Client, options: Options) -> None:
     """Applies the CRDs of all our kinds; unchanged ones are left alone."""
     definitions: list[Object] = [*shipped.definitions(options.platform, options.offering), *clusterapi.crds()]
-    definitions += [each for provider in options.providers for each in provider.definitions()]
+    wanted = [provider for provider in options.providers if provider.is_wanted(options.platform)]
+    definitions += [each for provider in wanted for each in provider.definitions()]
     for crd in definitions:
         for version in objects.sequence(objects.at(crd, "spec", "versions")):
             structural.vouch(objects.mapping(objects.at(version, "schema", "openAPIV3Schema")))

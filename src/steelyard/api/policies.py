@@ -1,7 +1,8 @@
-"""The admission policies that ship with the claims: nobody has a Secret written where they could not write it,
-nobody names an environment that there is not, and nobody deletes what is protected.
+"""The admission policies that ship with the claims: nobody has a Secret written where they could not write it, nor
+delivered into a cluster that they could not enter, nobody names an environment that there is not, and nobody deletes
+what is protected.
 
-The first two are judged when a claim is created and when what they are about changes, never on a finalizer or a
+All but the last are judged when a claim is created and when what they are about changes, never on a finalizer or a
 status: a claim that is stored is not locked out by another platform file. Pure, and the same objects for the embedded
 API and for kube-apiserver: what depends on the platform file is written into the expressions.
 """
@@ -12,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from steelyard.api import resources
-from steelyard.api.authors import AUTHOR, GROUPS
+from steelyard.api.authors import AUTHOR, DELIVERY_AUTHOR, DELIVERY_GROUPS, GROUPS
 from steelyard.api.claims import DELETION_PROTECTION, PROTECTED
+from steelyard.api.secretdelivery import MOST
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -29,7 +31,7 @@ _OLD: Final = "oldObject.spec.writeConnectionSecretToRef"
 _OF_CLUSTER_API: Final = "^.+-(ca|etcd|sa|proxy|apiserver-etcd-client|kubeconfig)$"
 """Names of the Secrets that Cluster API makes for a cluster of that name."""
 
-
+_DELIVERIES: Final = "spec.parameters.deliverTo"
 _ENVIRONMENT: Final = "spec.parameters.environment"
 _IS_PROTECTED: Final = (
     f"has(oldObject.spec) && has(oldObject.spec.parameters) && has(oldObject.{DELETION_PROTECTION}) && "
@@ -47,7 +49,7 @@ def connection_secrets(
         "destination": f"has({_REFERENCE}.namespace) ? {_REFERENCE}.namespace : request.namespace",
         "isElsewhere": "variables.destination != request.namespace",
         "isNew": f"oldObject == null || !has({_OLD}) || {_OLD} != {_REFERENCE}",
-        "isGranted": _granted(grants),
+        "isGranted": _granted(grants, "variables.destination"),
         "isRobot": f"request.userInfo.username in [{_texts(robots)}]" if robots else "false",
         "author": _annotation("object", AUTHOR),
         "authorGroups": _annotation("object", GROUPS),
@@ -104,6 +106,82 @@ def connection_secrets(
             ],
         },
     }  # fmt: skip
+
+
+def deliveries(
+    domain: str, claims: Sequence[Resource], grants: Mapping[str, Sequence[str]], robots: Sequence[str]
+) -> Object:
+    """`grants`: the namespaces into whose clusters claims of a namespace, or of any (`*`), may deliver.
+
+    Each place has a validation of its own: kube-apiserver allows one expression the cost of two questions to its
+    authorizer.
+    """
+    places, old = f"object.{_DELIVERIES}", f"oldObject.{_DELIVERIES}"
+    variables = {
+        "elsewhere": f"{places}.filter(each, has(each.clusterNamespace) && each.clusterNamespace != request.namespace)",
+        "isNew": f"oldObject == null || !has({old}) || {old} != {places}",
+        "isRobot": f"request.userInfo.username in [{_texts(robots)}]" if robots else "false",
+        "areGranted": f"variables.elsewhere.all(each, {_granted(grants, 'each.clusterNamespace')})",
+        "author": _annotation("object", DELIVERY_AUTHOR),
+        "authorGroups": _annotation("object", DELIVERY_GROUPS),
+        "groups": "has(request.userInfo.groups) ? request.userInfo.groups.join('\\n') : ''",
+    }
+    signed = (
+        "variables.author == request.userInfo.username && variables.authorGroups == variables.groups"
+        " || variables.areGranted && variables.author == '' && variables.authorGroups == ''"
+    )
+    kept = (
+        f"variables.author == {_annotation('oldObject', DELIVERY_AUTHOR)} "
+        f"&& variables.authorGroups == {_annotation('oldObject', DELIVERY_GROUPS)}"
+    )
+    return {
+        "apiVersion": POLICIES.api_version,
+        "kind": POLICIES.kind,
+        "metadata": {"name": f"deliveries.{resources.compute_group(domain)}"},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": constraints(claims),
+            "matchConditions": [
+                {
+                    "name": "delivers-elsewhere",
+                    "expression": f"has({places}) && {places}.exists(each, has(each.clusterNamespace) && "
+                    "each.clusterNamespace != request.namespace)",
+                }
+            ],
+            "variables": [{"name": name, "expression": expression} for name, expression in variables.items()],
+            "validations": [
+                *(_enters(f"variables.elsewhere[{index}]", index, grants) for index in range(MOST)),
+                {
+                    "expression": f"variables.isNew ? {signed} : {kept}",
+                    "reason": "Forbidden",
+                    "messageExpression": "'the annotations "
+                    f"{DELIVERY_AUTHOR} and {DELIVERY_GROUPS} say who asked for deliveries into clusters of another "
+                    "namespace: ' + (variables.isNew ? 'set them to ' + request.userInfo.username + ' and to your "
+                    "groups, one a line, in the order in which kubectl auth whoami shows them' : 'leave them as they "
+                    "are')",
+                },
+            ],
+        },
+    }
+
+
+def _enters(place: str, index: int, grants: Mapping[str, Sequence[str]]) -> Object:
+    """Who may read a cluster's kubeconfig administers it, and may write there as well."""
+    may = (
+        f"authorizer.group('').resource('secrets').namespace({place}.clusterNamespace).name({place}.cluster + "
+        "'-kubeconfig').check('get').allowed()"
+    )
+    return {
+        "expression": f"!variables.isNew || size(variables.elsewhere) <= {index} || "
+        f"{_granted(grants, f'{place}.clusterNamespace')} || !variables.isRobot && {may}",
+        "reason": "Forbidden",
+        "messageExpression": f"'nothing can be delivered into cluster ' + {place}.cluster + ' of namespace ' + "
+        f"{place}.clusterNamespace + ': ' + (variables.isRobot ? request.userInfo.username + ' acts for others, so its "
+        "own rights do not count, and claims in ' + request.namespace + ' have no grant for it.' : "
+        f"request.userInfo.username + ' may not read Secret ' + {place}.cluster + '-kubeconfig there.') + ' Ask the "
+        "platform\\'s administrators to grant claims in ' + request.namespace + ' the clusters in that namespace "
+        "(connectionSecrets.grants in the platform file), or deliver into a cluster of ' + request.namespace + '.'",
+    }
 
 
 def environments(domain: str, claims: Sequence[Resource], names: Sequence[str], previews: str) -> Object:
@@ -199,12 +277,12 @@ def constraints(claims: Sequence[Resource], *operations: str) -> Object:
     }
 
 
-def _granted(grants: Mapping[str, Sequence[str]]) -> str:
+def _granted(grants: Mapping[str, Sequence[str]], destination: str) -> str:
     """Names of namespaces need no quoting: they are letters, digits and dashes."""
     known = [
-        f"variables.destination in [{_texts(targets)}]"
+        f"{destination} in [{_texts(targets)}]"
         if source == "*"
-        else f"request.namespace == '{source}' && variables.destination in [{_texts(targets)}]"
+        else f"request.namespace == '{source}' && {destination} in [{_texts(targets)}]"
         for source, targets in sorted(grants.items())
         if targets
     ]

@@ -43,8 +43,8 @@ IS_SOURCE: Final = "data.steelyard.dev/is-delivered"
 
 RESERVED: Final = ("kube-system", "kube-public", "kube-node-lease")
 """Namespaces of a cluster that nothing is delivered into."""
-MOST: Final = 16
-"""Places that one claim may name."""
+MOST: Final = 8
+"""Places that one claim may name: for each an API server asks what the author may do."""
 _DIGITS: Final = 16
 _LISTED: Final = ", ".join(f"'{each}'" for each in RESERVED)
 
@@ -146,6 +146,9 @@ class Delivered(ApiModel):
 
 
 class SecretDeliveryStatus(ApiModel):
+    begun_at: Timestamp | None = Field(
+        default=None, description="When it was first about to be written. Before that there is nothing to remove."
+    )
     delivered: Delivered | None = Field(default=None, description="What is there.")
     conditions: Conditions | None = None
 
@@ -155,7 +158,7 @@ _RULES: Final = (
     {"rule": "self.cluster == oldSelf.cluster", "message": "it stays in its cluster", "fieldPath": ".cluster"},
     {"rule": "self.target == oldSelf.target", "message": "it stays at its place", "fieldPath": ".target"},
     {
-        "rule": f"!(self.target.namespace in [{_LISTED}])",
+        "rule": f"!(self.target.__namespace__ in [{_LISTED}])",
         "message": "nothing is delivered into the namespaces of Kubernetes itself",
         "fieldPath": ".target.namespace",
     },

@@ -4,8 +4,9 @@
                                                                   only the platform reads it, and a SecretDelivery
 
 Every kind of claim with connection data can have it: the composition calls `compose`, adds what comes back, and has
-`MAKES` among the kinds that it makes. A delivery that waits, or that nobody may have, keeps nobody from the database
-itself: it is told in the condition Delivered and in UpToDate, and Ready is about the database alone.
+`MAKES` among the kinds that it makes and `left` for what its deletion waits for. A delivery that waits, or that nobody
+may have, keeps nobody from the database itself: it is told in the condition Delivered and in UpToDate, and Ready is
+about the database alone.
 
 Whose rights: into clusters of the claim's own namespace, anybody's who may write the claim. Into others those of who
 wrote the list, which are asked for when the claim is written (`api/policies.py: deliveries`) and by the controller
@@ -59,6 +60,8 @@ class Deliveries:
     """Fields of the claim's status: `deliveries`, or nothing."""
     waiting_for: str = ""
     """The first of what is missing, in words; empty when everything is where it should be."""
+    waits_untold: bool = False
+    """For `Composed.waits_untold`: another claim has the place, and nothing tells when it goes."""
     are_asked_for: bool = False
 
     def conditions(self, others: Sequence[Condition]) -> list[Condition]:
@@ -112,6 +115,7 @@ def compose(
         retained=frozenset({SOURCE} if fetched is None and data is None else ()),
         status={"deliveries": [each.to_json() for each in reports]},
         waiting_for=next((each.message or "" for each in reports if not each.ready), ""),
+        waits_untold=bool(taken),
         are_asked_for=True,
     )
 

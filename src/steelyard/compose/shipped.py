@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from steelyard.api import catalogue, clusterpolicies, policies
+from steelyard.api import catalogue, clusterpolicies, policies, secretdelivery
 from steelyard.api.clusterfields import ClusterFields
 from steelyard.compose.offering import Offering
 from steelyard.kube.objects import Object
@@ -18,7 +18,7 @@ from steelyard.settings.model import PREVIEW
 
 def definitions(platform: Platform, offering: Offering) -> tuple[Object, ...]:
     """Those of Cluster API are not among them: on a management cluster they come with Cluster API."""
-    return offering.definitions(platform.domain)
+    return (*offering.definitions(platform.domain), *secretdelivery.definitions())
 
 
 def guards(platform: Platform, offering: Offering) -> tuple[tuple[Object, Object], ...]:
@@ -30,6 +30,9 @@ def guards(platform: Platform, offering: Offering) -> tuple[tuple[Object, Object
         policies.connection_secrets(domain, claims, allowed.granted(), allowed.robot_users()),
         policies.protection(domain, claims),
     ]
+    delivering = [kind.resource(domain) for kind in offering.kinds if "deliver_to" in kind.parameters.model_fields]
+    if delivering:
+        made.append(policies.deliveries(domain, delivering, allowed.granted_clusters(), allowed.robot_users()))
     if staged:
         previews = PREVIEW.pattern if platform.has_previews else ""
         made.append(policies.environments(domain, staged, platform.environment_names(), previews))

@@ -34,7 +34,8 @@ class Rights:
         if not target or self._allowed.allows(namespace, target):
             return ""
         author = authors.of(claim)
-        if author is not None and author.name not in self._robots and await self._may_write(author, target):
+        person = None if author is None or author.name in self._robots else author
+        if person is not None and await may(self._client, person, "create", "secrets", target):
             return ""
         return f"the connection Secret cannot go to namespace {target}: {self._words(author, namespace)}"
 
@@ -47,15 +48,16 @@ class Rights:
         ask = f"Allow {author.name} to create Secrets there, {grant}, or leave out writeConnectionSecretToRef.namespace"
         return f"{author.name} may not create Secrets there. {ask}"
 
-    async def _may_write(self, author: Author, namespace: str) -> bool:
-        asked: Object = {
-            "apiVersion": _REVIEWS.api_version,
-            "kind": _REVIEWS.kind,
-            "spec": {
-                "user": author.name,
-                "groups": list(author.groups),
-                "resourceAttributes": {"verb": "create", "resource": "secrets", "namespace": namespace},
-            },
-        }
-        answer = await self._client.create(_REVIEWS, asked)
-        return objects.at(answer, "status", "allowed") is True
+
+async def may(client: Client, author: Author, verb: str, plural: str, namespace: str, name: str = "") -> bool:
+    """Whether they may do that with a kind of the core group there; without a name, with any of them."""
+    asked: Object = {"verb": verb, "resource": plural, "namespace": namespace}
+    if name:
+        asked["name"] = name
+    review: Object = {
+        "apiVersion": _REVIEWS.api_version,
+        "kind": _REVIEWS.kind,
+        "spec": {"user": author.name, "groups": list(author.groups), "resourceAttributes": asked},
+    }
+    answer = await client.create(_REVIEWS, review)
+    return objects.at(answer, "status", "allowed") is True

@@ -43,22 +43,30 @@ async def over_https(connection: Connection) -> Client:
     return HttpClient(connection, max_answer_bytes=_LARGEST_ANSWER)
 
 
+def ways_in(manager: Manager, connect: Connect = over_https) -> Workloads:
+    """Into all clusters; for `controllers`, and whoever else writes there."""
+    return Workloads(manager.client, connect, clock=manager.clock)
+
+
 def controllers(
     manager: Manager,
     *,
     connect: Connect = over_https,
     remove_member: etcd.RemoveMember = etcd.without_members,
     workers: int = _WORKERS,
+    workloads: Workloads | None = None,
 ) -> list[Controller]:
     """All controllers of the lifecycle, to be added to the manager that they are made with.
 
     `connect` makes a client of a workload cluster. `remove_member` takes a control-plane machine's
     etcd member out before the machine goes. `workers` is how many objects of each kind are reconciled at a time.
+    `workloads` are the ways into clusters, where others go through them as well; they end with these controllers.
     """
     client, clock = manager.client, manager.clock
     view = View(manager.informers)
     externals = Externals(client, manager.informers)
-    workloads = Workloads(client, connect, clock=clock)
+    if workloads is None:
+        workloads = ways_in(manager, connect)
     recorder = Recorder(client, COMPONENT, clock=clock)
     return [
         cluster.controller(
