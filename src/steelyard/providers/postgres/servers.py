@@ -41,6 +41,7 @@ else:
     Connection = Any
 
 APPLICATION: Final = "steelyard"
+LOOPBACK: Final = "127.0.0.1"
 SESSIONS: Final = 8
 """At once on one server, over all its databases."""
 _WAIT: Final = 60.0
@@ -119,9 +120,12 @@ class Instance(Protocol):
     def programs(self) -> Path | None: ...
 
     @property
-    def problem(self) -> str:
-        """Why it is down, where it is."""
-        ...
+    def port(self) -> int: ...
+
+    @property
+    def username(self) -> str: ...
+
+    def password(self) -> str: ...
 
 
 @frozen
@@ -135,12 +139,17 @@ class Known:
     ssl_mode: str = ""
     endpoint: str = ""
     endpoint_port: int = 0
-    programs: Path | None = None
+    find_programs: Callable[[], Path | None] = lambda: None
+    """For a server that is there already: programs of this machine that can deal with it."""
 
 
 async def _connect(parameters: Mapping[str, Any]) -> Connection:
     psycopg = await _driver()
     return await psycopg.AsyncConnection.connect(**parameters)
+
+
+async def _nothing(_: str) -> None:
+    pass
 
 
 async def _driver() -> Any:
@@ -161,6 +170,9 @@ class Servers:
         self._known = known
         self._connect = connect
         self._pools: dict[str, _Pool] = {}
+        self._announced: set[str] = set()
+        self.announce: Callable[[str], Awaitable[None]] = _nothing
+        """Called with the ProviderConfig of a server of ours when it first runs: others find it by that."""
 
     def connect(
         self,
@@ -200,10 +212,10 @@ class Servers:
 
     async def place(self, provider_config: str) -> Place:
         """Where the server is. One that the platform runs itself is started for that."""
-        config = await self._get_config(provider_config)
         known = self._known.get(provider_config, Known())
         if known.instance is not None:
-            await known.instance.ensure()
+            return await self._own(provider_config, known, known.instance)
+        config = await self._get_config(provider_config)
         reference = objects.mapping(objects.at(config, "spec", "credentials", "connectionSecretRef"))
         mapping = objects.mapping(objects.at(config, "spec", "credentials", "secretKeyMapping"))
         namespace, name = str(reference.get("namespace") or ""), str(reference.get("name") or "")
@@ -219,10 +231,26 @@ class Servers:
             raise Invalid(f"Secret {namespace}/{name} of ProviderConfig {provider_config} lacks {lacks}")
         return _place(config, values, known)
 
+    async def _own(self, provider_config: str, known: Known, instance: Instance) -> Place:
+        await instance.ensure()
+        if provider_config not in self._announced:
+            await self.announce(provider_config)
+            self._announced.add(provider_config)
+        return Place(
+            host=instance.admin_host,
+            port=instance.port,
+            username=instance.username,
+            password=instance.password(),
+            ssl_mode="disable",
+            endpoint=known.endpoint or LOOPBACK,
+            endpoint_port=known.endpoint_port or instance.port,
+            endpoint_ssl_mode="" if instance.has_tls else "disable",
+        )
+
     def programs(self, provider_config: str) -> Path | None:
         """The folder with pg_dump, pg_restore and psql that suit the server; None where there is none."""
         known = self._known.get(provider_config, Known())
-        return known.instance.programs if known.instance is not None else known.programs
+        return known.instance.programs if known.instance is not None else known.find_programs()
 
     async def close(self) -> None:
         for pool in self._pools.values():
@@ -261,20 +289,18 @@ def _place(config: Object, values: Mapping[str, str], known: Known) -> Place:
     if mode in ("verify-ca", "verify-full") and not authority:
         # As provider-sql does it: the authorities of the system.
         authority = "system" if mode == "verify-full" else ""
-    instance = known.instance
     return Place(
-        host=instance.admin_host if instance is not None else endpoint,
+        host=endpoint,
         port=port,
         username=values["username"],
         password=values["password"],
-        ssl_mode="disable" if instance is not None else mode,
+        ssl_mode=mode,
         endpoint=known.endpoint or endpoint,
         endpoint_port=known.endpoint_port or port,
         database=str(objects.at(config, "spec", "defaultDatabase") or _DEFAULT_DATABASE),
-        authority="" if instance is not None else authority,
+        authority=authority,
         client_certificate=known.client_certificate,
         client_key=known.client_key,
-        endpoint_ssl_mode="disable" if instance is not None and not instance.has_tls else "",
     )
 
 

@@ -75,6 +75,15 @@ class EmbeddedServer:
         return self._known().port
 
     @property
+    def is_known(self) -> bool:
+        """Whether it has run since the platform was started, or is running: then it has a port."""
+        return self._record is not None
+
+    @property
+    def username(self) -> str:
+        return layout.ADMINISTRATOR
+
+    @property
     def has_tls(self) -> bool:
         return self._has_tls
 
