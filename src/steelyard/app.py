@@ -68,6 +68,7 @@ from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked, Missing
 from steelyard.kube.store.reserve import Reserve
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
+from steelyard.providers.postgres.unit import PROVIDER as POSTGRES
 from steelyard.providers.redis.unit import PROVIDER as REDIS
 from steelyard.providers.simulated.unit import PROVIDER as SIMULATOR
 from steelyard.providers.toolkit import services as serviceslist
@@ -75,7 +76,7 @@ from steelyard.providers.toolkit.provider import Ground, Provider, Service
 from steelyard.providers.vault.unit import PROVIDER as VAULT
 from steelyard.settings import Chosen, Platform
 
-PROVIDERS: Final = (SIMULATOR, REDIS, VAULT)
+PROVIDERS: Final = (SIMULATOR, POSTGRES, REDIS, VAULT)
 """Those of this version."""
 FIELD_MANAGER = "steelyard"
 _CONTROLLERS = User("system:steelyard-controllers", (SYSTEM_MASTERS,))

@@ -153,7 +153,9 @@ class ServerSettings(SettingsModel):
         default=None, description="File with the certificate that the platform shows to the server."
     )
     client_key: AbsolutePath | None = Field(default=None, description="File with the key of that certificate.")
-    embedded: Embedded = Field(default=Embedded(), description="The server that the platform runs where dsn is unset.")
+    embedded: Embedded = Field(
+        default=Embedded.model_construct(), description="The server that the platform runs where dsn is unset."
+    )
 
     @model_validator(mode="after")
     def _together(self) -> Self:

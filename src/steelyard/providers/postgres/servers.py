@@ -143,7 +143,7 @@ class Known:
     """For a server that is there already: programs of this machine that can deal with it."""
 
 
-async def _connect(parameters: Mapping[str, Any]) -> Connection:
+async def connect(parameters: Mapping[str, Any]) -> Connection:
     psycopg = await _driver()
     return await psycopg.AsyncConnection.connect(**parameters)
 
@@ -164,7 +164,7 @@ async def _driver() -> Any:
 
 
 class Servers:
-    def __init__(self, client: Client, known: Mapping[str, Known], *, connect: Connect = _connect) -> None:
+    def __init__(self, client: Client, known: Mapping[str, Known], *, connect: Connect = connect) -> None:
         """`known` by the name of the ProviderConfig. `connect` is for tests, which watch or break connections."""
         self._client = client
         self._known = known

@@ -18,13 +18,14 @@ from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
 from steelyard.providers.postgres import indexes
+from steelyard.providers.postgres import servers as servers_module
 from steelyard.providers.postgres.configs import ConfigReconciler, Configs
 from steelyard.providers.postgres.drift import Drift
 from steelyard.providers.postgres.embedded import programs
 from steelyard.providers.postgres.embedded.server import EmbeddedServer
 from steelyard.providers.postgres.parts import Part, Tools
 from steelyard.providers.postgres.problems import Problem
-from steelyard.providers.postgres.servers import Known, Servers
+from steelyard.providers.postgres.servers import Connect, Known, Servers
 from steelyard.providers.toolkit.provider import Ground, Provider, Service, Started
 from steelyard.settings.data import PostgreSQL
 
@@ -72,14 +73,14 @@ PARTS: Final[tuple[Part, ...]] = (
 """Who reconciles what. A kind joins with one line here."""
 
 
-async def _start(ground: Ground) -> Started:
+async def _start(ground: Ground, connect: Connect) -> Started:
     settings = ground.platform.postgresql
     instances = {
         name: EmbeddedServer(name, server.embedded, ground.folder / name, ground.data_dir, ground.clock)
         for name, server in settings.all_servers().items()
         if server.dsn is None
     }
-    servers = Servers(ground.manager.client, known(settings, instances))
+    servers = Servers(ground.manager.client, known(settings, instances), connect=connect)
     configs = Configs(ground.client, settings, instances)
     servers.announce = configs.ensure
     for instance in instances.values():
@@ -166,9 +167,14 @@ def _definitions() -> Sequence[Object]:
     return [*definitions.crds(), *map(crd.definition, databases.KINDS)]
 
 
-PROVIDER: Final = Provider(
-    "postgres",
-    _start,
-    definitions=_definitions,
-    stands_for="the databases themselves",
-)
+def provider(connect: Connect = servers_module.connect) -> Provider:
+    """`connect` opens each session; tests pass one that watches or breaks it."""
+    return Provider(
+        "postgres",
+        lambda ground: _start(ground, connect),
+        definitions=_definitions,
+        stands_for="the databases themselves",
+    )
+
+
+PROVIDER: Final = provider()
