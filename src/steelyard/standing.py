@@ -9,10 +9,12 @@ again.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import orjson
 
+from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -31,6 +33,31 @@ async def ensure(client: Client, resource: Resource, wanted: Object, *, field_ma
         found = None
     if found is None or not _holds(found, signed):
         await client.apply(resource, signed, field_manager=field_manager)
+
+
+@frozen
+class Mark:
+    """By which objects of one source are found again, when they are no longer among those that it gives."""
+
+    label: str
+    value: str
+    kinds: tuple[Resource, ...]
+    """Those that are taken away then, in this order."""
+
+
+async def keep(client: Client, wanted: Sequence[tuple[Resource, Object]], mark: Mark, field_manager: str) -> None:
+    """Exactly these of the mark's: what is missing is made, in order, and what is too many is deleted."""
+    for resource, obj in wanted:
+        await ensure(client, resource, obj, field_manager=field_manager)
+    kept = {(resource, objects.namespace(obj), objects.name(obj)) for resource, obj in wanted}
+    for kind in mark.kinds:
+        try:
+            found = (await client.list(kind, label_selector=f"{mark.label}={mark.value}")).items
+        except errors.NotFound:
+            continue
+        for obj in found:
+            if (kind, objects.namespace(obj), objects.name(obj)) not in kept:
+                await client.delete(kind, objects.name(obj), objects.namespace(obj), uid=objects.uid(obj))
 
 
 def _digest(wanted: Object) -> str:

@@ -14,6 +14,9 @@ _BY_KIND: Final = {
     "ClusterResourceSet.addons.cluster.x-k8s.io": "Cluster API v1.11 or later, whose ClusterResourceSets bring objects "
     "into clusters",
     "PushSecret.external-secrets.io": EXTERNAL_SECRETS,
+    "Password.generators.external-secrets.io": EXTERNAL_SECRETS,
+    "VaultEntry.data.steelyard.dev": "Steelyard's provider of Vault, or set integrations.vault.configure to false in the "
+    "platform file",
     "ServiceEntry.networking.istio.io": "Istio, or turn integrations.istio off in the platform file",
 }
 _LIKE: Final = {

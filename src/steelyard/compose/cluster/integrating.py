@@ -10,6 +10,7 @@ from typing import Final
 
 from steelyard.api.clusterapi import wellknown
 from steelyard.api.crossplane import PUSH_SECRETS
+from steelyard.api.vaultentries import VAULT_ENTRIES
 from steelyard.compose.claimkind import Reported
 from steelyard.compose.composed import Condition, Desired, Observed
 from steelyard.compose.integrations import (
@@ -35,6 +36,7 @@ OF_OTHERS: Final[tuple[Resource, ...]] = (
     inside.CLUSTER_RESOURCE_SETS,
     PUSH_SECRETS,
     sharedservices.SERVICE_ENTRIES,
+    VAULT_ENTRIES,
 )
 """Kinds of the programs' own."""
 MAKES: Final[tuple[Resource, ...]] = (*OF_OTHERS, CONFIG_MAPS, NETWORK_POLICIES)
@@ -63,6 +65,9 @@ REPORTED: Final = (
     Reported(
         "NetworkInstalled", "False", "ManifestsNotUsable", "What the platform file names for it cannot be used yet."
     ),
+    Reported("VaultConfigured", "True", "Configured", "Vault knows the cluster; the message says where it logs in."),
+    Reported("VaultConfigured", "False", "Configuring", "Not yet, or Vault is away; the message says which."),
+    Reported("VaultConfigured", "False", "WaitingForCluster", "The cluster has no address yet that Vault could ask."),
     Reported("VaultConfigured", "Unknown", "NobodyConfiguresIt", "What there is to set up in Vault for the cluster."),
     Reported("VaultConfigured", "False", "NobodyBringsTheStore", "Nothing can bring a store into such a cluster."),
     Reported(

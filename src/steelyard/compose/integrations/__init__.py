@@ -16,6 +16,8 @@ ELSEWHERE: Final = frozenset(
         "external-secrets",
         "network-plugin",
         "shared-services-access",
+        "vault-api-key",
+        "vault-api-key-maker",
         "vault-copy",
         "vault-kubeconfig",
     }

@@ -1,8 +1,9 @@
 """External Secrets inside a cluster: a store by which secrets come from Vault, for every namespace there.
 
 The store logs in to Vault with a service account of the cluster, at an engine that Vault has for this cluster alone, in
-the role of its environment. Engine and role are configuration of Vault's, which nothing here makes: a condition says
-what there is to set up. Where Argo CD is enabled it installs External Secrets, whose kinds the store is one of.
+the role of its environment. Engine and role are set up by `vaultcluster.py`, unless the platform file leaves Vault's
+configuration to somebody else: then a condition says what there is to do. Where Argo CD is enabled it installs External
+Secrets, whose kinds the store is one of.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ import base64
 from typing import Final
 
 from steelyard.compose.composed import Condition, Desired
-from steelyard.compose.integrations import argocd, inside
+from steelyard.compose.integrations import argocd, inside, vaultcluster
 from steelyard.compose.integrations.subject import NOTHING, Integrated, Subject
+from steelyard.compose.integrations.vaultcluster import ACCOUNT, mount, role
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 
 INSTALLED: Final = "external-secrets"
 """Resource name of the Application."""
-ACCOUNT: Final = "external-secrets-sa"
 
 _WHAT: Final = "secret-store"
 _CHART: Final = "external-secrets"
@@ -42,18 +43,10 @@ def of(subject: Subject) -> Integrated:
     store = Integrated(
         inside.delivered(subject.shape, _WHAT, inside.manifests(_objects(subject))),
         waiting_for=_waiting_for_store(subject),
-        conditions=[_to_configure(subject)],
     )
-    return _installed(subject) | store
-
-
-def mount(subject: Subject) -> str:
-    """Vault's engine for logins from this cluster: `kubernetes-team-a-shop-6b3e35`."""
-    return f"{subject.platform.integrations.vault.auth_mount}-{subject.name}"
-
-
-def role(subject: Subject) -> str:
-    return f"vcluster-{subject.shape.environment}"
+    if programs.vault.configure:
+        return _installed(subject) | store | vaultcluster.of(subject)
+    return _installed(subject) | store | Integrated(conditions=[_to_configure(subject)])
 
 
 def _installed(subject: Subject) -> Integrated:
@@ -93,10 +86,10 @@ def _to_configure(subject: Subject) -> Condition:
         "VaultConfigured",
         "Unknown",
         "NobodyConfiguresIt",
-        f"the cluster logs in to Vault at auth/{mount(subject)} in the role {role(subject)}, which this version of "
-        f"Steelyard does not set up: enable an engine of type kubernetes there with the cluster's address and "
-        f"certificate authority, and give it that role for service account {ACCOUNT} in namespace "
-        f"{subject.platform.integrations.external_secrets.namespace}",
+        f"the cluster logs in to Vault at auth/{mount(subject)} in the role {role(subject)}, which the platform file "
+        "leaves to somebody else to set up (integrations.vault.configure): enable an engine of type kubernetes there "
+        f"with the cluster's address and certificate authority, and give it that role for service account {ACCOUNT} "
+        f"in namespace {subject.platform.integrations.external_secrets.namespace}",
     )
 
 

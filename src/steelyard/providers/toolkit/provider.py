@@ -106,12 +106,19 @@ def _no_definitions() -> Sequence[Object]:
     return ()
 
 
+def _always(_: Platform) -> bool:
+    return True
+
+
 @frozen
 class Provider:
     name: str
     start: Start
     definitions: Callable[[], Sequence[Object]] = _no_definitions
     """The definitions of the kinds that it brings about, where no infrastructure of compositions has them already."""
+    is_wanted: Callable[[Platform], bool] = _always
+    """Whether a platform with these settings needs its kinds: where not, they are not defined. It is started anyway, to
+    let go of what other settings left behind."""
     databases: tuple[str, ...] = ()
     """Names of the databases that are its own; each becomes a file of the data directory. They are in no backup."""
     stands_for: str = "what it has made"
