@@ -100,6 +100,11 @@ class PostgresServer:
             self._process.wait(20)
         self._process = None
 
+    @property
+    def process_id(self) -> int:
+        assert self._process is not None, "it is not running"
+        return self._process.pid
+
     def dsn(self, database: str = "postgres", user: str = SUPERUSER) -> str:
         return f"host={_HOST} port={self.port} user={user} dbname={database}"
 

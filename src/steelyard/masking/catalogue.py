@@ -30,7 +30,7 @@ class Type:
     """A column's type with domains resolved to what is below them."""
 
     name: str
-    """As SQL writes it, qualified where it is not built in, without length: `character varying`, `sales.mood`."""
+    """As SQL writes it, qualified where it is not built in, without a limit: `bpchar`, since `character` has one."""
     kind: TypeKind
     built_in: bool
     category: str

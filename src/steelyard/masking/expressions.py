@@ -31,7 +31,7 @@ Family = Literal[
 ]  # fmt: skip
 
 _FAMILIES: Final[dict[str, Family]] = {
-    "text": "text", "character varying": "text", "character": "text", "bpchar": "text", "name": "text",
+    "text": "text", "character varying": "text", "bpchar": "text", "name": "text",
     "smallint": "integer", "integer": "integer", "bigint": "integer", "numeric": "numeric", "real": "float",
     "double precision": "float", "uuid": "uuid", "bytea": "bytea", "json": "json", "jsonb": "jsonb", "inet": "inet",
     "macaddr": "macaddr", "date": "date", "timestamp without time zone": "timestamp",
@@ -284,7 +284,8 @@ def _elementwise(reference: str, mask: Mask, element: Type) -> str:
     return (
         f"CASE WHEN {reference} IS NOT NULL THEN COALESCE((SELECT pg_catalog.array_agg({masked('w.e', 'w.d', of_one)} "
         f"ORDER BY w.i) FROM (SELECT u.e, u.i, {digest} AS d "
-        f"FROM pg_catalog.unnest({reference}) WITH ORDINALITY u(e, i) OFFSET 0) w)::{mask.type.name}, '{{}}'::{mask.type.name}) END"
+        f"FROM pg_catalog.unnest({reference}) WITH ORDINALITY u(e, i) OFFSET 0) w)::{mask.type.name}, "
+        f"'{{}}'::{mask.type.name}) END"
     )
 
 

@@ -184,9 +184,9 @@ def resolve(types: dict[int, dict[str, Any]], oid: int, typmod: int) -> Type:
 def _modifier(name: str, typmod: int) -> tuple[int | None, int | None, int | None]:
     if typmod < 0:
         return None, None, None
-    if name in ("character varying", "character", "bpchar"):
+    if name in ("character varying", "bpchar"):
         return typmod - 4, None, None
-    if name in ("bit", "bit varying"):
+    if name in ('"bit"', "bit varying"):
         return typmod, None, None
     if name == "numeric":
         scale = (typmod - 4) & 0x7FF
@@ -198,7 +198,7 @@ def _modifier(name: str, typmod: int) -> tuple[int | None, int | None, int | Non
 _OWN_CODE: Final = """EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_constraint'::regclass AND d.objid = c.oid
     AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass) AND d.refobjid >= 16384)"""
 _TYPES: Final = """
-    SELECT t.oid::bigint, CASE WHEN t.typtype IN ('d', 'e', 'c', 'r', 'm', 'b', 'p') THEN format_type(t.oid, NULL) END,
+    SELECT t.oid::bigint, CASE WHEN t.typtype IN ('d', 'e', 'c', 'r', 'm', 'b', 'p') THEN format_type(t.oid, -1) END,
         t.typtype::text, t.oid < 16384, t.typcategory::text,
         CASE WHEN t.typcategory = 'A' AND t.typelem <> 0 THEN t.typelem::bigint END, t.typbasetype::bigint, t.typtypmod,
         t.typnotnull, (SELECT count(*)::int FROM pg_enum e WHERE e.enumtypid = t.oid),

@@ -37,7 +37,8 @@ class ColumnRule(ApiModel):
     action: Action = Field(
         description=(
             "keep: as it is. null: no value. constant: `value` in every row. hash: a keyed hash in the column's type, "
-            "the same for equal values. fakeName, fakeEmail, fakePhone, fakeAddress: made up, the same for equal values. "
+            "the same for equal values. fakeName, fakeEmail, fakePhone, fakeAddress: made up, the same for equal "
+            "values. "
             "shiftDates: up to `days` days earlier or later, all dates of a row by the same number of days. "
             "shuffle: the column's own values, dealt out to other rows."
         )
