@@ -128,8 +128,8 @@ class World:
         names = list(self.clusters)
         return cast(Client, self.clusters[names[int(connection.server.rpartition(":")[2]) - FIRST_PORT]])
 
-    async def cluster(self, name: str = "shop", namespace: str = TEAM, *, ready: bool = True) -> Wire:
-        store = await Store.open(self._folder / f"{name}.db", fsync=False)
+    async def cluster(self, name: str = "shop", namespace: str = TEAM, *, ready: bool = True, file: str = "") -> Wire:
+        store = await Store.open(self._folder / f"{file or name}.db", fsync=False)
         self._stack.push_async_callback(store.close)
         api = await Api.start(store)
         self._stack.push_async_callback(api.close)

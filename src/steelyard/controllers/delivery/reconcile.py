@@ -65,7 +65,8 @@ class DeliveryReconciler:
         except NotYet as problem:
             # What was recorded on the way is in the cache.
             delivery = await self._find(RESOURCE, key.name) or delivery
-            await self._report(delivery, Told(ready=False, synced=problem.synced, message=problem.message))
+            if not (problem.is_unknown and objects.at(delivery, "status", "conditions")):
+                await self._report(delivery, Told(ready=False, synced=problem.synced, message=problem.message))
             return Result(problem.look_again)
         await self._report(delivery, Told(ready=not waits, message=waits))
         return Result(places.LOOK_AGAIN if waits else None)
@@ -134,7 +135,7 @@ class DeliveryReconciler:
         if connection is None:
             raise status.unreachable(spec, "it has no kubeconfig yet", _LOOK_AGAIN_AWAY)
         if not connection.is_synced:
-            raise status.unreachable(spec, "it has not answered yet", _LOOK_AGAIN_AWAY)
+            raise status.connecting(spec, _LOOK_AGAIN_AWAY)
         return connection.client
 
     async def _begin(self, delivery: Object) -> Object:
@@ -155,7 +156,8 @@ class DeliveryReconciler:
             until = _deleted_at(delivery, self._clock.now()) + GIVE_UP
             if self._clock.now() < until:
                 message = status.cannot_be_removed(delivery, problem.message, until)
-                await self._report(delivery, Told(ready=False, synced=False, message=message))
+                if not problem.is_unknown:
+                    await self._report(delivery, Told(ready=False, synced=False, message=message))
                 return Result(problem.look_again or _LOOK_AGAIN_AWAY)
             self._let_go(delivery, f"{problem.message}; after {GIVE_UP.days} day it is left there")
         with contextlib.suppress(errors.NotFound):

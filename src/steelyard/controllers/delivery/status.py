@@ -30,13 +30,16 @@ class Told:
 
 class NotYet(Exception):
     """It is not where it should be, and why; with `look_again` it is worth another look after that many seconds,
-    whatever happens."""
+    whatever happens. With `is_unknown` it may well be there: what was last told still stands."""
 
-    def __init__(self, message: str, *, synced: bool = False, look_again: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, synced: bool = False, look_again: float | None = None, is_unknown: bool = False
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.synced = synced
         self.look_again = look_again
+        self.is_unknown = is_unknown
 
 
 def reported(delivery: Object, told: Told, now: datetime.datetime) -> list[Object]:
@@ -113,6 +116,11 @@ def forbidden(spec: SecretDeliverySpec, user: str, look_again: float) -> NotYet:
 
 def unreachable(spec: SecretDeliverySpec, why: str, look_again: float) -> NotYet:
     return NotYet(f"{called(spec)} cannot be reached: {shown(why)}", look_again=look_again)
+
+
+def connecting(spec: SecretDeliverySpec, look_again: float) -> NotYet:
+    """As after each start of the platform. Where it lasts, the connection has a problem to tell of."""
+    return NotYet(f"connecting to {called(spec)}", synced=True, look_again=look_again, is_unknown=True)
 
 
 def of_error(spec: SecretDeliverySpec, error: errors.ApiError | TimeoutError, look_again: float) -> NotYet:
