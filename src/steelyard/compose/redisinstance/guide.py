@@ -46,5 +46,6 @@ GUIDE: Final = Guide(
         Reported("UpToDate", "False", "", "It is not, or not yet; the reason is that of `Ready`."),
         Reported("InForce", "False", "NotAvailable", "What the claim says and a Helm release does not act on."),
     ),
-    deletion="the connection Secret and what is in Vault go first, then the servers, or the release, with everything in it",
+    deletion="the connection Secret and what is in Vault go first, then the servers, or the release, with everything "
+    "in it",
 )

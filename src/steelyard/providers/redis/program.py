@@ -60,7 +60,7 @@ def find() -> Program:
     """Raises `NoProgram`. What was found stays: servers that run are of it."""
     told: list[str] = []
     for path, origin in candidates():
-        version = _version(path)
+        version = version_of(path)
         if _parsed(version) >= LEAST:
             return Program(path, version, origin)
         told.append(f"{path} is of version {version or 'unknown'}")
@@ -131,7 +131,7 @@ def _known(name: str) -> Runner | None:
     return Runner(name, entry.pw_uid, entry.pw_gid)
 
 
-def _version(path: Path) -> str:
+def version_of(path: Path) -> str:
     try:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_DEADLINE).stdout  # noqa: S603 (the program itself)
     except (OSError, subprocess.TimeoutExpired):

@@ -36,7 +36,7 @@ from steelyard.providers.redis.server import Wanted, is_taken
 FINALIZER: Final = "finalizer.managedresource.crossplane.io"
 PAUSED: Final = "crossplane.io/paused"
 LOOK_EVERY: Final = 60.0
-_RETRY: Final = 5.0
+RETRY: Final = 5.0
 _LEVELS: Final = (100, 95, 90, 80)
 """Percent of the memory for data at which it is told how full it is."""
 
@@ -74,7 +74,7 @@ class RedisServerReconciler:
             return await self._bring_about(key, obj)
         except Trouble as trouble:
             await self._report_trouble(obj, trouble)
-            return Result(requeue_after=_RETRY)
+            return Result(requeue_after=RETRY)
 
     async def _find(self, key: Key) -> Object | None:
         try:
@@ -242,11 +242,15 @@ def _check(spec: RedisServerSpec) -> None:
     if wanted.memory_bytes > there:
         raise Trouble(
             "NotEnoughMemory",
-            f"each server is to have {wanted.memory_bytes / (1 << 30):.3g} GiB of memory, and this machine has "
-            f"{there / (1 << 30):.3g}. Ask for less",
+            f"each server is to have {_gib(wanted.memory_bytes)} GiB of memory, and this machine has "
+            f"{_gib(there)}. Ask for less",
         )
     if wanted.username in accounts.RESERVED:
         raise Trouble("UsernameReserved", f"{wanted.username} is a user of the platform's own; choose another")
+
+
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):.1f}".removesuffix(".0")
 
 
 def _told(obj: Object, outcome: Outcome) -> tuple[Said, Said, Said]:
