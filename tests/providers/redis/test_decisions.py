@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -192,17 +193,22 @@ class answering:  # noqa: N801 (used as a function is)
 
     def __init__(self, data: bytes) -> None:
         self._data = data
+        self._answering: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> int:
         async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._answering.append(cast("asyncio.Task[None]", asyncio.current_task()))
             writer.write(self._data)
             writer.write_eof()
             await reader.read()
             writer.close()
+            await writer.wait_closed()
 
         self._server = await asyncio.start_server(say, "127.0.0.1", 0)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def __aexit__(self, *_: object) -> None:
+        async with asyncio.timeout(5):
+            await asyncio.gather(*self._answering)
         self._server.close()
         await self._server.wait_closed()
