@@ -117,7 +117,7 @@ class Rig:
 
     def _tools(self) -> Tools:
         client = CachedClient(self.live, Informers(self.live, clock=self.clock))
-        known = {CONFIG: Known(programs=self.server.programs)}
+        known = {CONFIG: Known(find_programs=lambda: self.server.programs)}
         servers = Servers(self.live, known, connect=self._connect)
         return Tools(client, self.clock, servers, PostgreSQL(ssl_mode="disable"), self.folder)
 
