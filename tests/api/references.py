@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from steelyard.api import authors, crd
 from steelyard.api.crossplane import EXTERNAL_NAME
+from steelyard.api.postgresql import BACK_UP, MAKE_ROOM, REFRESH, ROTATE
 from steelyard.compose import offering, refusing
 from steelyard.compose.claimkind import ClaimKind
 from steelyard.kube import objects
@@ -22,6 +23,7 @@ from steelyard.kube.objects import Object
 PLATFORM: Final = """
 connectionSecrets: {robots: [argocd/controller]}
 networks: {apiEndpoints: [{claimsIn: ["*"], hosts: [own.example.org]}]}
+postgresql: {templates: [{database: seed}]}
 """
 """Of the platform on which the table is tried: a service account that is almighty, and declared to act for others."""
 TENANT: Final = "jane"
@@ -29,10 +31,15 @@ ROBOT: Final = "system:serviceaccount:argocd:controller"
 _NAME: Final = f"metadata.annotations.{EXTERNAL_NAME}"
 _AUTHOR: Final = f"metadata.annotations.{authors.AUTHOR}"
 _GROUPS: Final = f"metadata.annotations.{authors.GROUPS}"
+_CLONE_AUTHOR: Final = f"metadata.annotations.{authors.CLONE_AUTHOR}"
+_CLONE_GROUPS: Final = f"metadata.annotations.{authors.CLONE_GROUPS}"
 _PATH: Final = "spec.parameters.vaultPath"
 _ENDPOINT: Final = "spec.parameters.apiEndpoint"
 _MACHINES: Final = "spec.parameters.infrastructure"
 _CONNECTION: Final = "spec.writeConnectionSecretToRef"
+_CLONE: Final = "spec.parameters.cloneFrom"
+_DELIVERY: Final = "spec.parameters.deliverTo[]"
+_DATABASE: Final = ("PostgreSQLInstance",)
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,11 @@ class Reference:
 
 def _connection(name: str, namespace: str = "") -> dict[str, str]:
     return {f"{_CONNECTION}.name": name, **({f"{_CONNECTION}.namespace": namespace} if namespace else {})}
+
+
+def _delivery(cluster_namespace: str = "") -> dict[str, str]:
+    place = {f"{_DELIVERY}.{field}": "web" for field in ("cluster", "namespace", "name")}
+    return {**place, **({f"{_DELIVERY}.clusterNamespace": cluster_namespace} if cluster_namespace else {})}
 
 
 _ELSEWHERE: Final = _connection("copy", "$OTHER")
@@ -154,6 +166,62 @@ REFERENCES: Final = (
         said_later=_STAYS,
         kinds=("RedisInstance",),
     ),
+    Reference(
+        (f"{_CLONE}.namespace", f"{_CLONE}.name"),
+        "the data of a database in another namespace",
+        own={f"{_CLONE}.name": "other"},
+        foreign={f"{_CLONE}.name": "theirs", f"{_CLONE}.namespace": "$OTHER"},
+        said="jane may not read Secrets there",
+        said_to_robot=_ROBOT,
+        said_later="a database stays the copy that it is",
+        kinds=_DATABASE,
+    ),
+    Reference(
+        (_CLONE_AUTHOR, _CLONE_GROUPS, f"{_CLONE}.name", f"{_CLONE}.namespace"),
+        "the data of a database in another namespace, by the rights of somebody else",
+        own={f"{_CLONE}.name": "other"},
+        foreign={
+            f"{_CLONE}.name": "theirs",
+            f"{_CLONE}.namespace": "$OTHER",
+            _CLONE_AUTHOR: "admin",
+            _CLONE_GROUPS: "system:masters\nsystem:authenticated",
+        },
+        said="jane may not read Secrets there",
+        said_to_robot=_ROBOT,
+        said_later="a database stays the copy that it is",
+        kinds=_DATABASE,
+    ),
+    Reference(
+        ("spec.parameters.template",),
+        "a database that nobody made for copies",
+        own={"spec.parameters.template": "seed"},
+        foreign={"spec.parameters.template": "postgres"},
+        said="none that the platform file allows (postgresql.templates): seed",
+        said_later="a database is made of a template once",
+        kinds=_DATABASE,
+    ),
+    Reference(
+        ("spec.parameters.extensions[]",),
+        "an extension that reaches other servers",
+        own={"spec.parameters.extensions[]": "pg_trgm"},
+        foreign={"spec.parameters.extensions[]": "dblink"},
+        said="none that the platform file allows (postgresql.extensions)",
+        kinds=_DATABASE,
+    ),
+    Reference(
+        (
+            f"{_DELIVERY}.clusterNamespace",
+            f"{_DELIVERY}.cluster",
+            f"{_DELIVERY}.namespace",
+            f"{_DELIVERY}.name",
+        ),
+        "a cluster in another namespace",
+        own=_delivery(),
+        foreign=_delivery("$OTHER"),
+        said="jane may not read Secret web-kubeconfig there",
+        said_to_robot=_ROBOT,
+        kinds=_DATABASE,
+    ),
 )
 NO_REFERENCES: Final[Mapping[str, str]] = {
     f"metadata.annotations.{refusing.REVISION}": "one of the platform's own compositions",
@@ -165,6 +233,16 @@ NO_REFERENCES: Final[Mapping[str, str]] = {
         (f"spec.parameters.{name}" for name in ("controlPlaneCPU", "controlPlaneMemory", "workerCPU")), "a size"
     ),
     **dict.fromkeys((f"spec.parameters.{name}" for name in ("workerMemory", "workerStorage")), "a size"),
+    **dict.fromkeys(
+        (f"spec.parameters.{name}" for name in ("backup.every", "rotateEvery", "refreshEvery")), "a duration"
+    ),
+    f"{_CLONE}.backup": "found only among the backups of the claim that cloneFrom names",
+    "spec.parameters.masking.tables.*.columns.*.value": "what becomes of the claim's own data",
+    "spec.parameters.masking.knownLiterals[]": "what becomes of the claim's own data",
+    "metadata.annotations.source": "what it stands for is the platform file's to say",
+    **dict.fromkeys((f"metadata.annotations.{each}" for each in (ROTATE, REFRESH, BACK_UP)), "asks once, by being new"),
+    f"metadata.annotations.{MAKE_ROOM}": "a moment",
+    "metadata.annotations.ttl": "a duration",
     "spec.parameters.ttl": "a duration; what it deletes is the claim itself",
     "spec.parameters.podCidr": "inside the cluster; one that another has is refused where clusters reach each other",
     "spec.parameters.serviceCidr": "as podCidr",
@@ -182,10 +260,8 @@ WITHOUT_EFFECT: Final = (
     "spec.resourceRef.apiVersion",
     "spec.resourceRef.kind",
     "spec.resourceRef.name",
-    "metadata.annotations.ttl",
-    "metadata.annotations.source",
 )
-"""Kept for Crossplane, or told about in a condition: nothing is composed of them."""
+"""Kept for Crossplane: nothing is composed of them."""
 
 
 @dataclass(frozen=True)
@@ -228,8 +304,12 @@ def with_values(obj: Object, values: Mapping[str, str]) -> Object:
     for field, value in values.items():
         place, steps = made, _steps(field)
         for step in steps[:-1]:
-            place = cast(Object, place.setdefault(step, {}))
-        place[steps[-1]] = value
+            if step.endswith("[]"):
+                place = cast(Object, place.setdefault(step.removesuffix("[]"), [{}])[0])
+            else:
+                place = cast(Object, place.setdefault(step, {}))
+        last = steps[-1]
+        place[last.removesuffix("[]")] = [value] if last.endswith("[]") else value
     return made
 
 

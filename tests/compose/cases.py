@@ -47,7 +47,9 @@ def platform(case: str) -> Platform:
 def observed(case: str) -> Observed:
     content = load(case, "observed.yaml")
     return Observed(
-        resources=objects.mapping(content.get("resources")), required=objects.mapping(content.get("required"))
+        resources=objects.mapping(content.get("resources")),
+        required=objects.mapping(content.get("required")),
+        now=str(content.get("now") or ""),
     )
 
 

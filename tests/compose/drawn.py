@@ -103,8 +103,10 @@ def claims(
     paths = [f"secret/{_folder(kind)}/{namespace}/x", f"secret/{_folder(kind)}/{environment}/{namespace}/x/y"]
     ruled |= {"environment": st.just(environment), "vaultPath": st.sampled_from(paths)}
     left_out = {"apiEndpoint"} if infrastructure == "simulated" else set[str]()
-    left_out |= set() if names_things else {"vaultPath"}
+    left_out |= {"template"} if names_things else {"template", "vaultPath", "deliverTo"}
     parameters = draw(_object(schema["properties"]["spec"]["properties"]["parameters"], ruled, left_out))
+    if "backup" in parameters.get("cloneFrom", {"backup": ""}):
+        parameters.pop("refreshEvery", None)
     claim["spec"] = {"parameters": parameters}
     if names_things and draw(st.booleans()):
         claim["spec"]["writeConnectionSecretToRef"] = {"name": draw(labels(_LABEL_MAX))}
@@ -159,8 +161,26 @@ def _ruled(infrastructure: str, room: int) -> Ruled:
         ),
         "nodePools": _pools(min(40, room)),
         "primaryClusterDB": st.just(True),
+        "extensions": st.lists(st.sampled_from(["pg_trgm", "uuid-ossp", "citext"]), unique=True, max_size=3),
+        "backup": st.sampled_from([Object(), {"keep": 3}, {"every": "6h", "keep": 30}]),
+        "rotateEvery": _HOURS,
+        "refreshEvery": _HOURS,
+        "cloneFrom": st.sampled_from(
+            [
+                {"name": "other"},
+                {"name": "other", "namespace": "elsewhere"},
+                {"name": "other", "backup": "2026-01-01", "anonymise": False},
+            ]
+        ),
+        "masking": st.sampled_from([Object(), {"tables": {"users": {"columns": {"email": {"action": "hash"}}}}}]),
+        "deliverTo": st.lists(
+            st.fixed_dictionaries({each: labels(40) for each in ("cluster", "namespace", "name")}), max_size=2
+        ),
         "multiTenant": st.just(True),
     }
+
+
+_HOURS: st.SearchStrategy[str] = st.integers(1, 8760).map(lambda hours: f"{hours}h")
 
 
 def _ranges(form: str, number: st.SearchStrategy[int], prefix: st.SearchStrategy[int]) -> st.SearchStrategy[str]:

@@ -44,6 +44,10 @@ def claim(
     }
 
 
+def first_revision(obj: Object) -> Object:
+    return {**obj, "status": {"compositionRevision": "v1"}}
+
+
 def compose(obj: Object, observed: Observed = NOTHING, platform: Platform = PLATFORM) -> Composed:
     composed = cases.compose(obj, observed, platform)
     assert composed.refusal is None, composed.refusal
@@ -86,7 +90,8 @@ def provided(obj: Object, platform: Platform = PLATFORM, *, owner: str = "", **d
 def test_credentials_are_put_into_vault_only_where_that_is_enabled(platform: Platform, has_vault: bool) -> None:
     composed = compose(claim(), platform=platform)
 
-    assert list(composed.desired) == [*ROLES, "database", *GRANTS, *(["vault"] if has_vault else [])]
+    watching = ["usage", "backup"]
+    assert list(composed.desired) == [*ROLES, "database", *GRANTS, *watching, *(["vault"] if has_vault else [])]
     assert ("vaultPath" in composed.status) is has_vault
 
 
@@ -133,6 +138,8 @@ def test_what_the_claim_leaves_out_comes_from_the_platform_file() -> None:
         "storageGB": 70,
         "enableBackup": False,
         "connections": 60,
+        "deletionPolicy": "Delete",
+        "deletionProtection": False,
     }
 
 
@@ -346,15 +353,20 @@ def test_what_a_provider_says_is_wrong_is_told() -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        pytest.param(claim(enableBackup=True), "this version makes no backups", id="backup"),
+        pytest.param(first_revision(claim(enableBackup=True)), "this version makes no backups", id="backup"),
         pytest.param(claim(vaultPath="secret/database/dev"), "does not enable integrations.vault", id="no Vault"),
-        pytest.param(printed.CLAIMS["003 preview"], "the annotation ttl", id="time to live"),
-        pytest.param(printed.CLAIMS["003 sandbox"], "the annotation source", id="clone"),
-        pytest.param(claim(), "storageGB: 20", id="storage"),
+        pytest.param(first_revision(printed.CLAIMS["003 preview"]), "the annotation ttl", id="time to live"),
+        pytest.param(printed.CLAIMS["003 sandbox"], "does not say what production-clone is", id="clone"),
+        pytest.param(first_revision(claim()), "storageGB: 20", id="storage"),
+        pytest.param(claim(version=17), "nobody says which version the server has", id="version"),
     ],
 )
 def test_what_has_no_effect_is_told(asked: Object, told: str) -> None:
     assert told in condition(compose(asked), "InForce").message
+
+
+def test_what_is_in_force_by_now_is_no_longer_told() -> None:
+    assert condition(compose(claim()), "InForce") is None
 
 
 def test_an_environment_that_is_gone_changes_nothing() -> None:

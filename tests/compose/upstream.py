@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 import yaml
 
+from steelyard.api import crd, databases, secretdelivery
 from steelyard.compose.composable import COMPOSABLE
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -45,7 +46,9 @@ def problems(schema: Schema, obj: Object) -> list[str]:
 
 @functools.cache
 def _ours() -> dict[str, Object]:
-    return {objects.name(each): each for each in COMPOSABLE.definitions("pnats.cloud")}
+    of_providers = [crd.definition(each) for each in databases.KINDS]
+    found = [*COMPOSABLE.definitions("pnats.cloud"), *of_providers, *secretdelivery.definitions()]
+    return {objects.name(each): each for each in found}
 
 
 def _schema(definition: Object, version: str) -> Schema:

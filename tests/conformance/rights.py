@@ -71,9 +71,9 @@ def sequence_of(attempt: Attempt, user: str) -> Sequence:
     resource, asked = attempt.kind.resource(DOMAIN), attempt.reference
     path = resource.path("$NS")
     tenant = {"apiGroup": _GROUP, "kind": "User", "name": TENANT}
-    signed = {f"metadata.annotations.{authors.AUTHOR}": user, f"metadata.annotations.{authors.GROUPS}": _GROUPS[user]}
+    signed = _signed(user, asked.foreign)
     # Who is honest says who they are, as the policy asks on kube-apiserver: then it is their rights that are missing.
-    foreign = {**signed, **asked.foreign} if _is_elsewhere(asked.foreign) else asked.foreign
+    foreign = {**signed, **asked.foreign}
     theirs = attempt.claim("foreign", foreign, DOMAIN)
     change = references.with_values({}, foreign)
     caller: dict[str, Any] = {"headers": {"Authorization": "Bearer $TOKEN"}} if user == ROBOT else {"by": TENANT}
@@ -97,8 +97,21 @@ def sequence_of(attempt: Attempt, user: str) -> Sequence:
     return _sequence(f"{attempt.title}, by {'a robot' if user == ROBOT else 'a tenant'}", steps)
 
 
-def _is_elsewhere(values: Mapping[str, str]) -> bool:
-    return "spec.writeConnectionSecretToRef.namespace" in values
+_SIGNED: Final[Mapping[str, tuple[str, str]]] = {
+    "spec.writeConnectionSecretToRef.namespace": (authors.AUTHOR, authors.GROUPS),
+    "spec.parameters.cloneFrom.namespace": (authors.CLONE_AUTHOR, authors.CLONE_GROUPS),
+    "spec.parameters.deliverTo[].clusterNamespace": (authors.DELIVERY_AUTHOR, authors.DELIVERY_GROUPS),
+}
+"""Fields that point out of the namespace, and the annotations that say who wrote each."""
+
+
+def _signed(user: str, values: Mapping[str, str]) -> dict[str, str]:
+    return {
+        f"metadata.annotations.{key}": said
+        for field, (author, groups) in _SIGNED.items()
+        if field in values
+        for key, said in ((author, user), (groups, _GROUPS[user]))
+    }
 
 
 def _binding(role: str, subject: Object) -> Object:

@@ -21,7 +21,10 @@ GROUPS: Final = "steelyard.dev/author-groups"
 DELIVERY_AUTHOR: Final = "steelyard.dev/delivery-author"
 DELIVERY_GROUPS: Final = "steelyard.dev/delivery-author-groups"
 """The same of who wrote `spec.parameters.deliverTo`."""
-_SETTLED: Final = frozenset((AUTHOR, GROUPS, DELIVERY_AUTHOR, DELIVERY_GROUPS))
+CLONE_AUTHOR: Final = "steelyard.dev/clone-author"
+CLONE_GROUPS: Final = "steelyard.dev/clone-author-groups"
+"""The same of who wrote `spec.parameters.cloneFrom`."""
+_SETTLED: Final = frozenset((AUTHOR, GROUPS, DELIVERY_AUTHOR, DELIVERY_GROUPS, CLONE_AUTHOR, CLONE_GROUPS))
 
 
 @frozen
@@ -36,6 +39,10 @@ def of(claim: Object) -> Author | None:
 
 def of_deliveries(claim: Object) -> Author | None:
     return _found(claim, DELIVERY_AUTHOR, DELIVERY_GROUPS)
+
+
+def of_clone(claim: Object) -> Author | None:
+    return _found(claim, CLONE_AUTHOR, CLONE_GROUPS)
 
 
 def _found(claim: Object, author: str, groups: str) -> Author | None:
@@ -56,6 +63,11 @@ def delivers_elsewhere(claim: Object) -> bool:
     return any(each.get("clusterNamespace") not in (None, objects.namespace(claim)) for each in places)
 
 
+def clones_elsewhere(claim: Object) -> bool:
+    """Whether data of another namespace is to be copied."""
+    return objects.mapping(_clone(claim)).get("namespace") not in (None, objects.namespace(claim))
+
+
 def stamp(claim: Object, old: Object | None, user: str, groups: Sequence[str]) -> None:
     """Settles the annotations of a claim that is about to be written, whatever the client says of them; in place."""
     said = objects.annotations(claim)
@@ -67,6 +79,9 @@ def stamp(claim: Object, old: Object | None, user: str, groups: Sequence[str]) -
     if delivers_elsewhere(claim):
         is_new = old is None or _deliveries(old) != _deliveries(claim)
         annotations |= _settled((DELIVERY_AUTHOR, DELIVERY_GROUPS), now if is_new else None, old)
+    if clones_elsewhere(claim):
+        is_new = old is None or _clone(old) != _clone(claim)
+        annotations |= _settled((CLONE_AUTHOR, CLONE_GROUPS), now if is_new else None, old)
     if annotations == said:
         return
     claim["metadata"].pop("annotations", None)
@@ -83,6 +98,10 @@ def _settled(keys: tuple[str, str], now: tuple[str, str] | None, old: Object | N
 
 def _reference(claim: Object) -> object:
     return objects.at(claim, "spec", "writeConnectionSecretToRef")
+
+
+def _clone(claim: Object) -> object:
+    return objects.at(claim, "spec", "parameters", "cloneFrom")
 
 
 def _deliveries(claim: Object) -> object:

@@ -28,13 +28,17 @@ OWNER: Final = "_owner"
 """After the name of a database: the role that has it."""
 DIGEST_LENGTH: Final = 10
 
+GENERATION: Final = "_[rc][0-9]{1,4}$"
+"""After the name of a database: its later logins, and the copies that take each other's place."""
+
 _DATABASE: Final = "^[a-z]([a-z0-9_-]*[a-z0-9])?$"
 _RESERVED: Final = f"({OWNER}|_[0-9a-f]{{{DIGEST_LENGTH}}})$"
 _RELEASE: Final = f"^{RELEASE_PREFIX}([a-z0-9-]*[a-z0-9])$"
 _ENVIRONMENT: Final = "object.spec.parameters.environment"
 _DATABASE_RULE: Final = (
     f"it must be 1 to {NAME_MAX} lower-case letters, digits, - and _, begin with a letter, end with a letter or digit, "
-    f"and not end in {OWNER} or in _ and {DIGEST_LENGTH} hexadecimal digits, as the platform\\'s own names do"
+    f"and not end in {OWNER}, in _r or _c and digits, or in _ and {DIGEST_LENGTH} hexadecimal digits, as the "
+    "platform\\'s own names do"
 )
 _RELEASE_RULE: Final = (
     f"it must begin with {RELEASE_PREFIX} and have at most {RELEASE_MAX} lower-case letters, digits and -"
@@ -42,14 +46,18 @@ _RELEASE_RULE: Final = (
 _STAYS: Final = "it cannot be set, changed or taken off later: another name is another thing, and what is in it is lost"
 
 
-def database_problem(name: str, prefixes: Sequence[str], others: Sequence[str], *, is_granted: bool) -> str:
+def database_problem(
+    name: str, prefixes: Sequence[str], others: Sequence[str], *, is_granted: bool, has_generations: bool = True
+) -> str:
     """Why a database may not be called so; empty if it may. `prefixes` are those of the claim's environment, `others`
-    those of all.
+    those of all. Databases that have one login for ever may be called as a later one of somebody's: they are older
+    than those.
 
     >>> database_problem("sandbox-db", ["sandbox_", "sandbox-"], [], is_granted=False)
     ''
     """
-    if len(name) > NAME_MAX or not re.match(_DATABASE, name) or re.search(_RESERVED, name):
+    is_reserved = re.search(_RESERVED, name) or (has_generations and re.search(GENERATION, name))
+    if len(name) > NAME_MAX or not re.match(_DATABASE, name) or is_reserved:
         return _DATABASE_RULE.replace("\\", "")
     if is_granted or any(_is_within(name, prefix, prefixes, others) for prefix in prefixes):
         return ""
@@ -91,7 +99,7 @@ def databases(
     name_rules = [
         _validation(
             f"size(variables.name) <= {NAME_MAX} && variables.name.matches('{_DATABASE}') && "
-            f"!variables.name.matches('{_RESERVED}')",
+            f"!variables.name.matches('{_RESERVED}') && !variables.name.matches('{GENERATION}')",
             "Invalid",
             f"': {_DATABASE_RULE}'",
         ),

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
+from steelyard.api import claims
 from steelyard.api.model import ApiModel, Kind
 from steelyard.compose.composed import Composed, Observed
 from steelyard.compose.effects import Effects, no_effects
 from steelyard.frozen import frozen
+from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.settings import Platform
@@ -29,6 +31,14 @@ def always(_old: Object | None, _new: Object | None) -> bool:
 
 def no_words(_: Mapping[str, Sequence[Object]]) -> str:
     return ""
+
+
+def own_ttl(claim: Object, _: Platform) -> str:
+    return str(objects.at(claim, "spec", "parameters", "ttl") or "")
+
+
+def own_protection(claim: Object, _: Platform) -> str:
+    return claims.protected_by(claim)
 
 
 def no_guards(_: Platform) -> Sequence[Object]:
@@ -96,6 +106,11 @@ class ClaimKind:
     """While it is being deleted: what of the required objects is still there, in words."""
     effects: Effects = no_effects
     """What becomes of the world when one set of objects takes the place of another: machines replaced, data lost."""
+
+    ttl: Callable[[Object, Platform], str] = own_ttl
+    """How long a claim lives, from its creation on, as in 168h; empty for ever."""
+    protected_by: Callable[[Object, Platform], str] = own_protection
+    """What keeps a claim from being deleted, in words; empty where nothing does."""
 
     @property
     def parameter_names(self) -> frozenset[str]:

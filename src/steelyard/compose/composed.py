@@ -83,6 +83,15 @@ class Refusal:
 
 
 @frozen
+class Reading:
+    """Somebody else's data that some parts would bring along: the claim's author must be allowed to read Secrets in
+    that namespace, or the parts are not made."""
+
+    namespace: str
+    parts: frozenset[str]
+
+
+@frozen
 class Composed:
     desired: Mapping[str, Desired] = field(default_factory=dict[str, Desired])
     """By resource name, in the order in which to apply them. A resource name never changes; object names may."""
@@ -98,6 +107,7 @@ class Composed:
     """Something is waited for that is nobody's part and that nothing tells of: it must be looked for again."""
     look_again: float = 0.0
     """In how many seconds something is due, though nothing has changed; 0 for never."""
+    reading: Reading | None = None
     refusal: Refusal | None = None
     takes_turns: bool = False
     """It takes something that other claims must not have, too, and knows it taken only by what is there: one claim at a

@@ -58,7 +58,7 @@ def progress(desired: Mapping[str, Desired], observed: Observed) -> Progress:
     waiting = lost = ""
     for name, each in desired.items():
         here = observed.resources.get(name)
-        waiting = waiting or _waiting_for(each, here)
+        waiting = waiting or waiting_for(each, here)
         if here is not None and troubles.condition(here, "Ready").get("status") == "False":
             lost = lost or f"{_called(each)} is not ready{_because(here)}"
     return Progress(waiting, lost)
@@ -66,12 +66,13 @@ def progress(desired: Mapping[str, Desired], observed: Observed) -> Progress:
 
 def with_readiness(desired: Mapping[str, Desired], observed: Observed) -> dict[str, Desired]:
     return {
-        name: dataclasses.replace(each, ready=not _waiting_for(each, observed.resources.get(name)))
+        name: dataclasses.replace(each, ready=not waiting_for(each, observed.resources.get(name)))
         for name, each in desired.items()
     }
 
 
-def _waiting_for(desired: Desired, observed: Object | None) -> str:
+def waiting_for(desired: Desired, observed: Object | None) -> str:
+    """What one part still lacks; nothing where it is as asked for."""
     if observed is None:
         return f"waiting for {_called(desired)} to be made"
     if desired.resource.group == "":
@@ -129,7 +130,8 @@ def credentials_name(prefix: str, claim: Object) -> str:
 
 
 def claim_of_credentials(secret: Object, prefix: str) -> Iterable[ClaimKey]:
-    found, namespace, name = (*objects.name(secret).split(".", 2), "", "")[:3]
+    """Behind a further dot, which no claim has in its name, may stand which of the claim's logins it is."""
+    found, namespace, name = (*objects.name(secret).split(".")[:3], "", "", "")[:3]
     return [(namespace, name)] if found == prefix and namespace and name else []
 
 
@@ -140,6 +142,11 @@ def own(secret: Object | None, maker: Object | None) -> dict[str, str] | None:
         return None
     if not objects.uid(maker) or owner.get("uid") != objects.uid(maker):
         return None
+    return decoded(secret)
+
+
+def decoded(secret: Object) -> dict[str, str] | None:
+    """What is in a Secret; None for one that cannot be read."""
     try:
         return {
             key: base64.b64decode(str(value), validate=True).decode()

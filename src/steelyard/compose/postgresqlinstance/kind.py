@@ -5,15 +5,18 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from steelyard.api import externalnames, postgresql, vaultpaths
+from steelyard.api import databasepolicies, externalnames, postgresql, vaultpaths
 from steelyard.api.crossplane import EXTERNAL_SECRETS, PROVIDER_SQL, PUSH_SECRETS
-from steelyard.compose import managed
+from steelyard.compose import delivery, managed
 from steelyard.compose.claimkind import ClaimKind, Watched
-from steelyard.compose.postgresqlinstance import composing, effects, naming, parts
+from steelyard.compose.postgresqlinstance import composing, effects, making, naming, sharing, terms
 from steelyard.compose.postgresqlinstance.guide import GUIDE
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
 from steelyard.settings import Platform
+
+_OURS: Final = "the definitions of Steelyard's own kinds, or start the platform with its provider postgres"
+"""What there is to install for those of ours, where they are not served."""
 
 
 def _guards(platform: Platform) -> list[Object]:
@@ -22,9 +25,19 @@ def _guards(platform: Platform) -> list[Object]:
         claims, prefixes=naming.all_prefixes(platform), grants=platform.postgresql.granted()
     )
     paths = vaultpaths.policy(
-        claims, platform.postgresql.vault_mount, composing.VAULT_FOLDERS, platform.environment_aliases()
+        claims, platform.postgresql.vault_mount, sharing.VAULT_FOLDERS, platform.environment_aliases()
     )
-    return [names, paths]
+    terms_of_databases = databasepolicies.terms(
+        claims,
+        extensions=platform.postgresql.extensions,
+        templates=[each.database for each in platform.postgresql.templates],
+    )
+    clones = databasepolicies.clones(
+        claims, platform.postgresql.clone_grants(), platform.connection_secrets.robot_users()
+    )
+    protected = [name for name, each in platform.environments.items() if each.protect_databases]
+    aliases = [alias for name in protected for alias in platform.environments[name].aliases]
+    return [names, paths, terms_of_databases, clones, databasepolicies.protection(claims, [*protected, *aliases])]
 
 
 POSTGRESQL_INSTANCE: Final = ClaimKind(
@@ -34,9 +47,16 @@ POSTGRESQL_INSTANCE: Final = ClaimKind(
     parameters=postgresql.Parameters,
     compose=composing.compose,
     guide=GUIDE,
-    makes=(*parts.MAKES, PUSH_SECRETS, SECRETS),
-    foreign={**dict.fromkeys(parts.MAKES, PROVIDER_SQL), PUSH_SECRETS: EXTERNAL_SECRETS},
-    watches=(Watched(SECRETS, functools.partial(managed.claim_of_credentials, prefix=composing.OF_CREDENTIALS)),),
+    makes=tuple(dict.fromkeys((*making.OF_PROVIDER_SQL, *making.OF_OURS, PUSH_SECRETS, SECRETS, *delivery.MAKES))),
+    foreign={
+        **dict.fromkeys(making.OF_PROVIDER_SQL, PROVIDER_SQL),
+        **dict.fromkeys((*making.OF_OURS, *delivery.MAKES[:1]), _OURS),
+        PUSH_SECRETS: EXTERNAL_SECRETS,
+    },
+    watches=(Watched(SECRETS, functools.partial(managed.claim_of_credentials, prefix=sharing.OF_CREDENTIALS)),),
     guards=_guards,
+    left=delivery.left,
     effects=effects.of,
+    ttl=terms.ttl,
+    protected_by=terms.protected_by,
 )

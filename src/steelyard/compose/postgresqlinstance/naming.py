@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from steelyard.api import externalnames
 from steelyard.api.crossplane import EXTERNAL_NAME
@@ -24,6 +25,9 @@ from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
 
+MOST_GENERATIONS: Final = 9999
+"""Their digits fit behind the longest name; after the last comes the first, which is long gone by then."""
+
 
 @frozen
 class Names:
@@ -32,11 +36,34 @@ class Names:
     owner: str
 
 
-def of(claim: Object, platform: Platform, environment: str) -> Names:
+def of(claim: Object, platform: Platform, environment: str, *, has_generations: bool = False) -> Names:
     """`environment` by its own name, not by an alias. Raises `Refused` where the claim may not have the name that it
     gives."""
-    database = _external(claim, platform, environment) or _derived(claim, platform, environment)
+    recorded = _recorded(claim)
+    if has_generations:
+        recorded = re.sub(r"_c[0-9]{1,4}$", "", recorded)
+    database = _external(claim, platform, environment, recorded, has_generations=has_generations) or _derived(
+        claim, platform, environment, recorded
+    )
     return Names(database, login=database, owner=f"{database}{OWNER}")
+
+
+def login(named: Names, generation: int) -> str:
+    """The first is called as the database, which is how all were once."""
+    return named.login if generation == 1 else f"{named.database}_r{generation}"
+
+
+def clone(named: Names, generation: int) -> str:
+    """`dev_shop_c3`; without a generation the database that is no copy."""
+    return f"{named.database}_c{generation}" if generation else named.database
+
+
+def generation(name: str, base: str, letter: str) -> int | None:
+    """Which one a name is of; None where it is none of the base's."""
+    if name == base:
+        return 1 if letter == "r" else 0
+    found = re.fullmatch(rf"_{letter}([1-9][0-9]{{0,3}})", name.removeprefix(base)) if name.startswith(base) else None
+    return int(found[1]) if found is not None else None
 
 
 def of_object(name: str) -> str:
@@ -63,9 +90,8 @@ def all_prefixes(platform: Platform) -> Mapping[str, Sequence[str]]:
     return {**named, **aliases}
 
 
-def _external(claim: Object, platform: Platform, environment: str) -> str:
+def _external(claim: Object, platform: Platform, environment: str, recorded: str, *, has_generations: bool) -> str:
     asked = objects.annotations(claim).get(EXTERNAL_NAME, "")
-    recorded = _recorded(claim)
     is_another = bool(recorded) and asked != recorded and (bool(asked) or not _is_derived(claim, recorded))
     if is_another:
         raise Refused(
@@ -78,7 +104,7 @@ def _external(claim: Object, platform: Platform, environment: str) -> str:
     known = [prefix for each in all_prefixes(platform).values() for prefix in each]
     is_granted = platform.postgresql.grants(objects.namespace(claim), asked)
     own = prefixes(platform, environment)
-    problem = externalnames.database_problem(asked, own, known, is_granted=is_granted)
+    problem = externalnames.database_problem(asked, own, known, is_granted=is_granted, has_generations=has_generations)
     if problem:
         raise Refused(
             "ExternalNameForbidden",
@@ -88,8 +114,7 @@ def _external(claim: Object, platform: Platform, environment: str) -> str:
     return asked
 
 
-def _derived(claim: Object, platform: Platform, environment: str) -> str:
-    recorded = _recorded(claim)
+def _derived(claim: Object, platform: Platform, environment: str, recorded: str) -> str:
     if recorded:
         return recorded
     prefix = prefixes(platform, environment)[0][:31]

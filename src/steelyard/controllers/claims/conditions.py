@@ -67,6 +67,10 @@ def forbidden(message: str) -> Condition:
     return Condition(SYNCED, "False", "ConnectionSecretForbidden", message)
 
 
+def not_to_be_copied(message: str) -> Condition:
+    return Condition(SYNCED, "False", "CloneForbidden", message)
+
+
 def deleting(message: str) -> Condition:
     return Condition(READY, "False", state.DELETING, message)
 

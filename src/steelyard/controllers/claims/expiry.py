@@ -1,17 +1,20 @@
 """Claims with a ttl: when they end, who is told before, and what keeps them.
 
+How long a claim lives is for its kind to say: a field, an annotation, a default for previews. It counts from the
+creation, so a claim whose time came while the platform was down goes soon after the start.
+
 Nothing is deleted unannounced. The condition Expiring is written at least five minutes before the end, with an event,
 and it is in the claim: after a restart, or after a ttl that was shortened to what has passed already, the announcement
-comes first all the same. A claim that is protected stays, and says so.
+comes first all the same. So a claim with a shorter ttl than that lives for five minutes, and not longer: what counts is
+when it was first announced. A claim that is protected stays, and says so.
 """
 
 from __future__ import annotations
 
 import datetime
-import re
 from typing import Final
 
-from steelyard.api import claims
+from steelyard.api import durations
 from steelyard.compose.composed import Condition
 from steelyard.frozen import frozen
 from steelyard.kube import objects
@@ -22,7 +25,6 @@ from steelyard.kube.runtime import conditions
 EXPIRING: Final = "Expiring"
 _NOTICE: Final = datetime.timedelta(minutes=5)
 _LONGEST_NOTICE: Final = datetime.timedelta(hours=1)
-_TTL: Final = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?")
 
 
 @frozen
@@ -39,23 +41,23 @@ class Expiry:
         return clocks.rfc3339(self.at)
 
 
-def of(claim: Object, now: datetime.datetime) -> Expiry | None:
-    """None for a claim without a ttl."""
-    ttl = parsed(str(objects.at(claim, "spec", "parameters", "ttl") or ""))
+def of(claim: Object, now: datetime.datetime, *, ttl: str, protection: str) -> Expiry | None:
+    """None for a claim without a ttl. `protection` is what keeps it from being deleted, in words."""
+    span = parsed(ttl)
     created = objects.metadata(claim).get("creationTimestamp")
-    if ttl is None or not created:
+    if span is None or not created:
         return None
-    end = clocks.parse_rfc3339(str(created)) + ttl
-    if protection := claims.protected_by(claim):
+    end = clocks.parse_rfc3339(str(created)) + span
+    if protection:
         if now < end:
             return Expiry(end, look_again=(end - now).total_seconds())
         return Expiry(end, Condition(EXPIRING, "False", "Protected", _kept(end, protection)))
-    announced = max(_NOTICE, min(_LONGEST_NOTICE, ttl / 10))
+    announced = max(_NOTICE, min(_LONGEST_NOTICE, span / 10))
     if now < end - announced:
         return Expiry(end, look_again=(end - announced - now).total_seconds())
     told = _told_since(claim)
     due = max(end, (told or now) + _NOTICE)
-    condition = Condition(EXPIRING, "True", "EndOfLife", _announcement(claim, due))
+    condition = Condition(EXPIRING, "True", "EndOfLife", _announcement(ttl, due))
     if told is None or now < due:
         return Expiry(end, condition, look_again=(due - now).total_seconds())
     return Expiry(end, condition, is_due=True)
@@ -66,10 +68,8 @@ def parsed(ttl: str) -> datetime.timedelta | None:
     >>> parsed("1h30m")
     datetime.timedelta(seconds=5400)
     """
-    found = _TTL.fullmatch(ttl)
-    if not ttl or found is None:
-        return None
-    return datetime.timedelta(hours=int(found[1] or 0), minutes=int(found[2] or 0))
+    found = durations.seconds(ttl)
+    return datetime.timedelta(seconds=found) if found else None
 
 
 def _told_since(claim: Object) -> datetime.datetime | None:
@@ -78,8 +78,7 @@ def _told_since(claim: Object) -> datetime.datetime | None:
     return clocks.parse_rfc3339(str(before["lastTransitionTime"])) if is_announced else None
 
 
-def _announcement(claim: Object, due: datetime.datetime) -> str:
-    ttl = objects.at(claim, "spec", "parameters", "ttl")
+def _announcement(ttl: str, due: datetime.datetime) -> str:
     return (
         f"its ttl of {ttl} ends, and at {clocks.rfc3339(due)} the claim is deleted with all that was made for it; to "
         "keep it, raise spec.parameters.ttl or take it out, or set spec.parameters.deletionProtection"

@@ -106,7 +106,8 @@ class ClaimReconciler:
             await self._report(claim, [refusal, *composed.conditions], kept=True)
             return Result()
         forbidden = await self._rights.problem(claim) if CONNECTION in composed.desired else ""
-        composed = _within_rights(composed, forbidden)
+        unreadable = await self._rights.reading_problem(claim, composed.reading) if composed.reading else ""
+        composed = _within_rights(composed, forbidden, unreadable)
         decided = changes.decide(
             composed,
             found.observed,
@@ -121,16 +122,23 @@ class ClaimReconciler:
         if applied:
             # What was just applied makes older counts stale: Ready must not be read from them.
             anew = await lookups.compose(self._lookup, self._compose, claim)
-            composed = _within_rights(anew.composed, forbidden)
+            composed = _within_rights(anew.composed, forbidden, unreadable)
         entries = inventory.recorded(claim)
         if not applied and not failures:
             entries = await self._prune(claim, decided, entries)
         synced = conditions.forbidden(forbidden) if forbidden else conditions.APPLIED
+        if unreadable:
+            synced = conditions.not_to_be_copied(unreadable)
         if held:
             synced = conditions.drifted(claim, self._resource, held)
         if failures:
             synced = self._failed(*failures[0])
-        ending = expiry.of(claim, self._clock.now()) if "ttl" in self._kind.parameters.model_fields else None
+        ending = expiry.of(
+            claim,
+            self._clock.now(),
+            ttl=self._kind.ttl(claim, self._platform),
+            protection=self._kind.protected_by(claim, self._platform),
+        )
         if ending is not None:
             composed = _ending(composed, ending)
         claim = await self._report(claim, [synced, *composed.conditions], composed=composed, entries=entries)
@@ -139,7 +147,7 @@ class ClaimReconciler:
         if ending is not None and ending.is_due:
             return await self._expire(claim, ending)
         # Nobody tells of a right that is given, nor of an hour that has come.
-        again = [_LOOK_AGAIN_UNTOLD] if forbidden or composed.waits_untold else []
+        again = [_LOOK_AGAIN_UNTOLD] if forbidden or unreadable or composed.waits_untold else []
         again += [ending.look_again] if ending is not None and ending.look_again else []
         again += [composed.look_again] if composed.look_again else []
         return Result(requeue_after=min(again)) if again else Result()
@@ -193,9 +201,14 @@ class ClaimReconciler:
         return conditions.failed(str(change.entry), error, to_install=to_install)
 
     async def _prune(self, claim: Object, decided: Sequence[Change], entries: list[Entry]) -> list[Entry]:
-        """Deletes what is no longer composed; returns what is left: only what is seen to be gone is forgotten."""
-        surplus = [change.entry for change in decided if change.action == "delete"]
-        gone = [entry for entry in surplus if not await self._deletion.remove(claim, entry)]
+        """Deletes what is no longer composed, stage by stage as with the claim; returns what is left: only what is seen
+        to be gone is forgotten."""
+        gone: list[Entry] = []
+        for stage in inventory.stages(change.entry for change in decided if change.action == "delete"):
+            removed = [entry for entry in stage if not await self._deletion.remove(claim, entry)]
+            gone += removed
+            if len(removed) < len(stage):
+                break
         return [entry for entry in entries if entry not in gone]
 
     async def _delete(self, claim: Object) -> Result:
@@ -253,9 +266,13 @@ def _ending(composed: Composed, ending: Expiry) -> Composed:
     )
 
 
-def _within_rights(composed: Composed, forbidden: str) -> Composed:
-    """Without the connection Secret where it may not be written; one that is there already stays as it is."""
-    if not forbidden:
+def _within_rights(composed: Composed, forbidden: str, unreadable: str) -> Composed:
+    """Without the connection Secret where it may not be written, and without copies of what may not be read; what is
+    there already stays as it is."""
+    withheld = frozenset({CONNECTION} if forbidden else ())
+    if unreadable and composed.reading is not None:
+        withheld |= composed.reading.parts
+    if not withheld:
         return composed
-    desired = {name: part for name, part in composed.desired.items() if name != CONNECTION}
-    return dataclasses.replace(composed, desired=desired, retained=composed.retained | {CONNECTION})
+    desired = {name: part for name, part in composed.desired.items() if name not in withheld}
+    return dataclasses.replace(composed, desired=desired, retained=composed.retained | withheld)

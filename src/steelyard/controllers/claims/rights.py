@@ -10,6 +10,7 @@ from typing import Final
 
 from steelyard.api import authors
 from steelyard.api.authors import Author
+from steelyard.compose.composed import Reading
 from steelyard.kube import objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -39,6 +40,23 @@ class Rights:
             return ""
         return f"the connection Secret cannot go to namespace {target}: {self._words(author, namespace)}"
 
+    async def reading_problem(self, claim: Object, reading: Reading) -> str:
+        """Why data of another namespace may not be copied for the claim, and what to do; nothing if it may."""
+        author, namespace, target = authors.of_clone(claim), objects.namespace(claim), reading.namespace
+        person = None if author is None or author.name in self._robots else author
+        if person is not None and await may(self._client, person, "get", "secrets", target):
+            return ""
+        about = f"data of namespace {target} cannot be copied"
+        grant = (
+            f"grant masked copies of databases in {target} to claims in {namespace} (postgresql.clones in the platform "
+            "file)"
+        )
+        if author is None:
+            return f"{about}: the claim does not say who asked for it. Make it anew, or {grant}"
+        if person is None:
+            return f"{about}: {author.name} acts for others, so its own rights do not count. {_capital(grant)}"
+        return f"{about}: {author.name} may not read Secrets there. Allow {author.name} to, or {grant}"
+
     def _words(self, author: Author | None, namespace: str) -> str:
         grant = f"grant it to claims in {namespace} (connectionSecrets.grants in the platform file)"
         if author is None:
@@ -61,3 +79,7 @@ async def may(client: Client, author: Author, verb: str, plural: str, namespace:
     }
     answer = await client.create(_REVIEWS, review)
     return objects.at(answer, "status", "allowed") is True
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]

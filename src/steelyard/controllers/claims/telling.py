@@ -64,6 +64,10 @@ class Teller:
             case conditions.UP_TO_DATE if now.status == "True" and before.get("reason") in _CHANGES:
                 done = _CHANGES[str(before["reason"])]
                 self._recorder.normal(claim, done, f"the {self._noun} is as asked for")
+            case "StorageLow" if before.get("reason") != now.reason:
+                self._recorder.warning(claim, f"Storage{now.reason}", now.message)
+            case "BackedUp" if now.reason == "Failing" and is_new:
+                self._recorder.warning(claim, "BackupFailed", now.message)
             case expiry.EXPIRING if is_new:
                 self._recorder.warning(claim, now.reason, now.message)
             case _:
