@@ -25,6 +25,19 @@ from steelyard.providers.postgres.servers import Connection
 _WITH_INHERIT: Final = 160000
 _WITH_MAINTAIN: Final = 170000
 _PUBLIC_SCHEMA_IS_CLOSED: Final = 150000
+_TYPES: Final = {
+    "bigint": "int8",
+    "boolean": "bool",
+    "char": "bpchar",
+    "character": "bpchar",
+    "dec": "numeric",
+    "decimal": "numeric",
+    "float": "float8",
+    "int": "int4",
+    "integer": "int4",
+    "real": "float4",
+    "smallint": "int2",
+}
 
 
 @frozen
@@ -66,7 +79,9 @@ def _signatures(given: Object) -> list[str]:
 
 
 def _arguments(routine: Object) -> list[str]:
-    return [str(each).lower() for each in objects.sequence(routine.get("args"))]
+    """Names of types as the catalogue has them: `integer` is only a way to write int4, and quoted it is nothing."""
+    given = (str(each).lower() for each in objects.sequence(routine.get("args")))
+    return [_TYPES.get(each, each) for each in given]
 
 
 def _routines(given: Object) -> Composed:
@@ -135,8 +150,9 @@ _TARGETS: Final[dict[frozenset[str], Target]] = {
         "ROUTINE",
         frozenset(("EXECUTE",)),
         "SELECT p.signature, a.privilege_type, a.is_grantable FROM (SELECT pronamespace, proacl, proname || '(' || "
-        "array_to_string(ARRAY(SELECT format_type(t, NULL) FROM unnest(proargtypes) WITH ORDINALITY AS x (t, o) "
-        "ORDER BY o), ',') || ')' AS signature FROM pg_proc) p JOIN pg_namespace n ON n.oid = p.pronamespace, "
+        "array_to_string(ARRAY(SELECT (SELECT typname FROM pg_type WHERE oid = t) FROM unnest(proargtypes) "
+        "WITH ORDINALITY AS x (t, o) ORDER BY o), ',') || ')' AS signature FROM pg_proc) p "
+        "JOIN pg_namespace n ON n.oid = p.pronamespace, "
         "aclexplode(p.proacl) a WHERE n.nspname = %(schema)s AND a.grantee = %(role)s "
         "AND p.signature = ANY(%(objects)s)",
         _signatures,

@@ -24,15 +24,15 @@ class Problem(Exception):
     """The message is for whoever asked: what happened, and what to do where that is known."""
 
     retry_after: float = 30.0
-    """Seconds after which it is worth trying again though nothing else has changed."""
+    """Seconds after which it is worth trying again though nothing else has changed; ever more when it fails again."""
 
 
 class Away(Problem):
-    retry_after = 2.0
+    retry_after = 0.5
 
 
 class Busy(Problem):
-    retry_after = 3.0
+    retry_after = 0.5
 
 
 class Full(Problem):
@@ -48,7 +48,7 @@ class Taken(Problem):
 
 
 class Missing(Problem):
-    retry_after = 5.0
+    retry_after = 0.5
 
 
 class Invalid(Problem):

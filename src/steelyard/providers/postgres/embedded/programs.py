@@ -46,7 +46,7 @@ def choose(binaries: str | None, major: int | None) -> Programs:
             raise Invalid(f"postgresql.embedded.binaries: {binaries} has no initdb and postgres that run here")
         candidates = [found]
     else:
-        candidates = sorted(_all(), key=lambda each: (not each.is_wheel, each.major), reverse=True)
+        candidates = sorted(everywhere(), key=lambda each: (not each.is_wheel, each.major), reverse=True)
     if major is not None:
         suited = [each for each in candidates if each.major == major]
         if not suited:
@@ -64,7 +64,7 @@ def choose(binaries: str | None, major: int | None) -> Programs:
 
 def clients(at_least: int = 0) -> Path | None:
     """A folder with pg_dump and psql, the newest there is: those can deal with older servers, not with newer ones."""
-    found = sorted(_all(), key=lambda each: each.major, reverse=True)
+    found = sorted(everywhere(), key=lambda each: each.major, reverse=True)
     suited = (each.folder for each in found if each.major >= at_least and (each.folder / "pg_dump").exists())
     return next(suited, None)
 
@@ -88,7 +88,8 @@ def reachable_copy(programs: Programs, root: Path) -> Programs:
     return Programs(folder, programs.major, programs.version, programs.origin, programs.is_wheel)
 
 
-def _all() -> Iterator[Programs]:
+def everywhere() -> Iterator[Programs]:
+    """All that run here."""
     seen: set[Path] = set()
     for folder, origin, is_wheel in _folders():
         if folder not in seen:
