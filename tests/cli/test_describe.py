@@ -370,6 +370,25 @@ def test_a_change_that_nobody_has_looked_at_is_told() -> None:
     assert "before the latest change, which nobody has looked at yet" in text
 
 
+def test_deliveries_are_listed_with_what_each_waits_for() -> None:
+    obj = claim(*READY)
+    place = {"cluster": "mall", "namespace": "web", "delivery": "x"}
+    obj["status"]["deliveries"] = [
+        {**place, "clusterNamespace": "team", "name": "db", "ready": True},
+        {
+            **place, "clusterNamespace": "team-b", "name": "old", "ready": False,
+            "message": "web/old in cluster mall: create namespace web in cluster mall of namespace team-b",
+        },
+    ]  # fmt: skip
+    lines = [" ".join(line.split()) for line in describe.render(Picture(obj, None, [], []), NOW).splitlines()]
+    start = lines.index("Deliveries")
+    assert lines[start + 1 : start + 4] == [
+        "CLUSTER SECRET READY MESSAGE",
+        "mall web/db yes",
+        "team-b/mall web/old no create namespace web in cluster mall of namespace team-b",
+    ]
+
+
 def test_events_are_shown_with_how_often_they_happened() -> None:
     event: Object = {
         "metadata": {"name": "e", "namespace": "team"},

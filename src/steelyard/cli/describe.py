@@ -129,6 +129,12 @@ def _lines(picture: Picture, now: datetime.datetime, width: int) -> Iterator[str
         table = [_MACHINE_HEADINGS, *(_machine(item, now) for item in picture.machines)]
         yield from output.aligned(table, indent="  ", width=width, droppable=_MACHINE_DROPPABLE)
         yield ""
+    deliveries = [objects.mapping(each) for each in objects.sequence(objects.at(claim, "status", "deliveries"))]
+    if deliveries:
+        yield "Deliveries"
+        table = [("CLUSTER", "SECRET", "READY", "MESSAGE"), *(_delivery(claim, each) for each in deliveries)]
+        yield from output.aligned(table, indent="  ", width=width)
+        yield ""
     if picture.parts:
         yield "Parts"
         table = [("KIND", "NAME", "READY", "MESSAGE"), *map(_part, picture.parts)]
@@ -158,6 +164,15 @@ def _facts(claim: Object, now: datetime.datetime) -> Iterator[str]:
         yield f"  endpoint: {endpoint}"
     yield f"  age: {ages.since(objects.metadata(claim).get('creationTimestamp'), now)}"
     yield ""
+
+
+def _delivery(claim: Object, report: Object) -> tuple[str, ...]:
+    """The message says again where it is about, which the row does already."""
+    namespace, cluster = str(report.get("clusterNamespace") or ""), str(report.get("cluster") or "")
+    place = f"{report.get('namespace')}/{report.get('name')}"
+    message = str(report.get("message") or "").removeprefix(f"{place} in cluster {cluster}: ")
+    where = cluster if namespace in ("", objects.namespace(claim)) else f"{namespace}/{cluster}"
+    return where, place, "yes" if report.get("ready") else "no", message
 
 
 def _version(used: Object) -> str:
