@@ -127,10 +127,12 @@ class PostgresServer:
         self.drop_database(name)
 
     def dump(self, database: str) -> str:
-        """All of it, as pg_dump writes it."""
-        return subprocess.run(
-            [str(self.programs / "pg_dump"), "-d", self.dsn(database)], capture_output=True, text=True, check=True
-        ).stdout
+        """All of it, as pg_dump writes it; without the word by which a dump keeps psql from commands, new in each."""
+        command = [str(self.programs / "pg_dump"), "-d", self.dsn(database)]
+        written = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return "".join(
+            line for line in written.splitlines(keepends=True) if not line.startswith(("\\restrict", "\\unrestrict"))
+        )
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(

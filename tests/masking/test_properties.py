@@ -236,7 +236,8 @@ class Source:
         key = quoted(f"fk {number} {self.drawn.index(other)}")
         self.after += [
             f"UPDATE {table.qualified} SET ({own}) = ({some})",
-            f"ALTER TABLE {table.qualified} ADD CONSTRAINT {key} FOREIGN KEY ({own}) REFERENCES {other.qualified} ({theirs})",
+            f"ALTER TABLE {table.qualified} ADD CONSTRAINT {key} FOREIGN KEY ({own}) "
+            f"REFERENCES {other.qualified} ({theirs})",
         ]
         matches = " AND ".join(f"a.{own} = b.{name}" for own, name, _ in pairs)
         self.joins.append(f"SELECT count(*) FROM {table.qualified} a JOIN {other.qualified} b ON {matches}")
@@ -247,7 +248,7 @@ class Source:
 
 # Each example is two databases: making failing ones smaller would take minutes.
 @settings(
-    max_examples=properties.examples(6),
+    max_examples=properties.examples(4),
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
 )

@@ -7,7 +7,9 @@ as it goes, and at the end one verdict. The exit code says the same: 0 copied, 1
 from __future__ import annotations
 
 import json
+import os
 import sys
+import threading
 from typing import Any
 
 from pydantic import ValidationError
@@ -21,9 +23,19 @@ def main() -> int:
     except ValidationError as error:
         fields = ", ".join(".".join(map(str, each["loc"])) for each in error.errors())
         return _end(Verdict("failed", f"the job cannot be read: {fields or 'no JSON'}"))
+    watchdog = threading.Timer(job.deadline_seconds, _give_up, (job.deadline_seconds,))
+    watchdog.daemon = True
+    watchdog.start()
     from steelyard.masking import copying
 
-    return _end(copying.run(job, lambda progress: _say({"progress": progress})))
+    verdict = copying.run(job, lambda progress: _say({"progress": progress}))
+    watchdog.cancel()
+    return _end(verdict)
+
+
+def _give_up(seconds: int) -> None:
+    """Wherever the copy waits. What it has started ends with it (`programs.py`), sessions when the servers notice."""
+    os._exit(_end(Verdict("failed", f"the copy was not finished within {seconds} s, its deadline")))
 
 
 def _end(verdict: Verdict) -> int:

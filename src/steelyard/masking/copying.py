@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from steelyard.masking import checking, faults, planning, proving, reading, scanning, selecting, sessions
+from steelyard.masking import checking, faults, planning, proving, reading, scanning, selecting, sessions, words
 from steelyard.masking.catalogue import Catalogue, MaterialisedView
 from steelyard.masking.expressions import literal, qualified, quoted
 from steelyard.masking.job import Job, Verdict
@@ -68,6 +68,7 @@ class _Copy:
         self._programs = Programs(job.programs, time.monotonic() + job.deadline_seconds)
         self._source = sessions.of_source(job.source, job.key, self._scan_key)
         self._seconds: dict[str, float] = {}
+        self._clear: words.Clear = {}
 
     def run(self) -> Verdict:
         if len(self._job.key.get_secret_value()) < 32:
@@ -77,9 +78,13 @@ class _Copy:
             with self._stage("plan"):
                 found = reading.read(source)
                 plan = planning.plan(found, self._job.rules)
-                refusals = plan.refusals or proving.refusals(
-                    source, found, plan, self._job.rules, scan_key=self._scan_key, sampled=self._job.sampled_rows
-                )
+                refusals = plan.refusals
+                if not refusals:
+                    known = self._job.rules.known_literals
+                    self._clear = words.clear(source, plan, self._job.sampled_rows, known)
+                    refusals = proving.refusals(
+                        source, found, plan, self._job.rules, scan_key=self._scan_key, clear=self._clear
+                    )
             if self._job.target is None:
                 return self._shown(source, plan, refusals)
             if refusals:
@@ -251,9 +256,9 @@ class _Copy:
                 connection,
                 plan,
                 scan_key=self._scan_key,
+                clear=self._clear,
                 sampled=self._job.sampled_rows,
                 compared=self._job.compared_values,
-                known=self._job.rules.known_literals,
             )
 
     @contextlib.contextmanager

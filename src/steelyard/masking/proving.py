@@ -37,14 +37,14 @@ def refusals(
     rules: MaskingRules,
     *,
     scan_key: str,
-    sampled: int,
+    clear: words.Clear,
 ) -> tuple[Refusal, ...]:
-    """Further reasons to refuse; empty when the plan holds. The plan itself has none."""
+    """Further reasons to refuse; empty when the plan holds. The plan itself has none. `clear` is what `words` found."""
     found = list(_constants(connection, plan))
     if not found:
         found += _checks(connection, plan)
     found += _literals(connection, catalogue, plan, rules)
-    found += _words(connection, catalogue, plan, rules, scan_key, sampled)
+    found += _words(connection, catalogue, scan_key, clear)
     return tuple({str(each): each for each in found}.values())
 
 
@@ -121,20 +121,14 @@ def _literals(
 
 
 def _words(
-    connection: psycopg.Connection[Any],
-    catalogue: Catalogue,
-    plan: Plan,
-    rules: MaskingRules,
-    scan_key: str,
-    sampled: int,
+    connection: psycopg.Connection[Any], catalogue: Catalogue, scan_key: str, clear: words.Clear
 ) -> Iterable[Refusal]:
     texts = {text.where: text.text for text in catalogue.texts}
     if not texts:
         return
-    found = words.clear(connection, plan, sampled, rules.known_literals)
     query = f"SELECT w, {words.normalised('x')} FROM unnest(%s::text[], %s::text[]) AS u(w, x)"
     for place, text in connection.execute(query.encode(), (list(texts), list(texts.values()))).fetchall():
-        for table, column in words.hits(found, [text], scan_key):
+        for table, column in words.hits(clear, [text], scan_key):
             yield _in_clear(place, table, column)
 
 

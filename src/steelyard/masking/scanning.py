@@ -48,17 +48,17 @@ def leaks(
     plan: Plan,
     *,
     scan_key: str,
+    clear: words.Clear,
     sampled: int,
     compared: int,
-    known: list[str],
 ) -> tuple[Leak, ...]:
-    """All that were found. The source is in the snapshot that was copied."""
+    """All that were found. The source is in the snapshot that was copied; `clear` is what `words` found there."""
     found: list[Leak] = []
     for table in plan.tables:
         if table.copied and table.masked_columns():
             found += forms(target, table)
             found += _compared(source, target, table, compared)
-    found += _elsewhere(source, target, plan, scan_key, sampled, known)
+    found += _elsewhere(target, plan, scan_key, clear, sampled)
     found += _besides(target)
     return tuple(found)
 
@@ -152,24 +152,18 @@ def _share(table: TablePlan, each: ColumnPlan, compared: int) -> str:
 
 
 def _elsewhere(
-    source: psycopg.Connection[Any],
-    target: psycopg.Connection[Any],
-    plan: Plan,
-    scan_key: str,
-    sampled: int,
-    known: list[str],
+    target: psycopg.Connection[Any], plan: Plan, scan_key: str, clear: words.Clear, sampled: int
 ) -> Iterable[Leak]:
-    found = words.clear(source, plan, sampled, known)
-    if not found:
+    if not clear:
         return
     for table in plan.tables:
         for each in table.columns if table.copied else ():
             values = words.texts_in(table, each, sampled)
             if values is None or each.acknowledged or each.mask.action in ACTIONS_THAT_HIDE:
                 continue
-            query = f"SELECT {words.normalised('v')} FROM ({values}) AS s"
+            query = f"SELECT DISTINCT {words.normalised('v')} FROM ({values}) AS s"
             texts = (row[0] for row in target.execute(query.encode()).fetchall())
-            for (other, column), count in words.hits(found, texts, scan_key).items():
+            for (other, column), count in words.hits(clear, texts, scan_key).items():
                 what = f"has {count} values of the masked column {other}.{column} among its words"
                 yield Leak(
                     table.table.name, each.column.name, f"{what}; mask it, or write `acknowledged: true` if that may be"

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import psycopg
 
 Place = tuple[str, str]
+Clear = dict[str, Place]
+"""Keyed hashes of masked columns' values, and whose they are."""
 
 SHORTEST: Final = 6
 """Characters. What is shorter is in too many texts by chance."""
@@ -37,9 +39,9 @@ def normalised(reference: str) -> str:
     )
 
 
-def clear(connection: psycopg.Connection[Any], plan: Plan, sampled: int, known: Sequence[str]) -> dict[str, Place]:
-    """Keyed hashes of masked columns' values, and whose they are."""
-    found: dict[str, Place] = {}
+def clear(connection: psycopg.Connection[Any], plan: Plan, sampled: int, known: Sequence[str]) -> Clear:
+    """Of the first rows of each table; without the words that are known to give nobody away."""
+    found: Clear = {}
     for table in plan.tables:
         for each in table.columns if table.copied else ():
             values = texts_in(table, each, sampled)
@@ -58,7 +60,7 @@ def clear(connection: psycopg.Connection[Any], plan: Plan, sampled: int, known: 
     return found
 
 
-def hits(found: dict[str, Place], texts: Iterable[str], scan_key: str) -> dict[Place, int]:
+def hits(found: Clear, texts: Iterable[str], scan_key: str) -> dict[Place, int]:
     """How many different values of which masked column are in the texts, which are normalised."""
     if not found:
         return {}
