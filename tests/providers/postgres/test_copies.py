@@ -20,7 +20,9 @@ from steelyard.kube.resources import SECRETS
 from steelyard.providers.postgres.backups.reconcile import DatabaseBackupReconciler
 from steelyard.providers.postgres.copies import plan
 from steelyard.providers.postgres.copies.reconcile import DatabaseCopyReconciler
+from steelyard.providers.postgres.databases import DatabaseKind
 from steelyard.providers.postgres.dumps.folder import DumpFolder
+from steelyard.providers.postgres.managed import Subject
 from tests.postgresserver import PostgresServer
 from tests.providers.postgres import ourkinds, test_backups
 from tests.providers.postgres.ourkinds import CONFIG, NAMESPACE, Killed, Rig, password_server, said
@@ -334,6 +336,15 @@ async def test_nobody_else_is_in_the_target_while_it_is_filled(rig: Rig, source:
             psycopg.connect(dsn)
     finally:
         rig.sql(f"DROP ROLE {target}_login")
+
+
+async def test_who_keeps_the_database_leaves_its_limit_alone_while_it_is_filled(rig: Rig, target: str) -> None:
+    subject = Subject({"spec": {"forProvider": {"connectionLimit": 0}}}, target, CONFIG)
+    rig.sql(f"ALTER DATABASE {target} CONNECTION LIMIT 16")
+    rig.sql(f"COMMENT ON DATABASE {target} IS 'steelyard copy some-uid filling'")
+    assert (await DatabaseKind(rig.tools).observe(subject)).is_current
+    rig.sql(f"COMMENT ON DATABASE {target} IS 'steelyard copy some-uid done'")
+    assert not (await DatabaseKind(rig.tools).observe(subject)).is_current
 
 
 async def _connected(dsn: str) -> psycopg.Connection[Any]:

@@ -21,9 +21,12 @@ _OLDEST_WITH_STRATEGY: Final = 150000
 _FIXED: Final = ("encoding", "lcCollate", "lcCType", "tablespace")
 _OBSERVE: Final = (
     "SELECT pg_get_userbyid(db.datdba), pg_encoding_to_char(db.encoding), db.datcollate, db.datctype, "
-    "db.datallowconn, db.datconnlimit, db.datistemplate, ts.spcname "
+    "db.datallowconn, db.datconnlimit, db.datistemplate, ts.spcname, "
+    "coalesce(shobj_description(db.oid, 'pg_database'), '') LIKE %s "
     "FROM pg_database db JOIN pg_tablespace ts ON ts.oid = db.dattablespace WHERE db.datname = %s"
 )
+_BEING_FILLED: Final = "steelyard copy % filling"
+"""The mark of `copies/target.py`, for LIKE."""
 _COLUMNS: Final = (
     *("owner", "encoding", "lcCollate", "lcCType"),
     *("allowConnections", "connectionLimit", "isTemplate", "tablespace"),
@@ -92,8 +95,15 @@ class DatabaseKind:
 
     async def _find(self, subject: Subject) -> dict[str, Any] | None:
         async with self._servers.connect(subject.config) as connection:
-            row = await (await connection.execute(_OBSERVE, (subject.name,))).fetchone()
-        return dict(zip(_COLUMNS, row, strict=True)) if row is not None else None
+            row = await (await connection.execute(_OBSERVE, (_BEING_FILLED, subject.name))).fetchone()
+        if row is None:
+            return None
+        found: dict[str, Any] = dict(zip(_COLUMNS, row[:-1], strict=True))
+        limit = subject.parameters.get("connectionLimit")
+        if row[-1] and limit is not None:
+            # Whoever fills it lets its own logins in meanwhile, and puts the limit back.
+            found["connectionLimit"] = limit
+        return found
 
 
 _CLAUSES: Final[dict[str, LiteralString]] = {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -35,6 +35,8 @@ class Tools:
     settings: PostgreSQL
     folder: Path
     """For files of the provider's own; it exists only once somebody makes it. It is in no backup of the platform."""
+    at_end: Callable[[Callable[[], Awaitable[None]]], object] = lambda _: None
+    """Is given what is to be called when the platform ends: for what outlives a reconcile."""
 
 
 def _no_watches(_: Manager) -> Sequence[Watch]:

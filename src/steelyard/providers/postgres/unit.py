@@ -17,7 +17,7 @@ from steelyard.kube.runtime import conditions, mapping, triggers
 from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
-from steelyard.providers.postgres import indexes
+from steelyard.providers.postgres import indexes, ours
 from steelyard.providers.postgres import servers as servers_module
 from steelyard.providers.postgres.configs import ConfigReconciler, Configs
 from steelyard.providers.postgres.drift import Drift
@@ -69,6 +69,7 @@ PARTS: Final[tuple[Part, ...]] = (
     _after(GRANTS, ROLES, DATABASES),
     _after(EXTENSIONS, DATABASES),
     _after(SCHEMAS, DATABASES, ROLES),
+    *ours.PARTS,
 )
 """Who reconciles what. A kind joins with one line here."""
 
@@ -90,7 +91,8 @@ async def _start(ground: Ground, connect: Connect) -> Started:
         with contextlib.suppress(Problem):
             # A password that is not there yet: told where the server is needed.
             await configs.ensure(name)
-    tools = Tools(ground.manager.client, ground.clock, servers, settings, ground.folder)
+    at_end = ground.stack.push_async_callback
+    tools = Tools(ground.manager.client, ground.clock, servers, settings, ground.folder, at_end)
     found = controllers(ground.manager, tools, configs)
     drift = Drift(servers, ground.manager.informers, _enqueue_with(found), ground.clock)
     ground.stack.push_async_callback(_end, asyncio.create_task(drift.run(), name="postgres-drift"))

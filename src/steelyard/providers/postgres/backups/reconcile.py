@@ -60,6 +60,7 @@ class DatabaseBackupReconciler:
         self.jobs: Jobs[Side] = Jobs(AT_ONCE)
         self._begun: dict[str, float] = {}
         self._troubles: dict[str, Trouble] = {}
+        tools.at_end(self.jobs.close)
 
     async def close(self) -> None:
         await self.jobs.close()

@@ -21,7 +21,7 @@ from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import finalizers, logs
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.keys import Key
-from steelyard.providers.postgres import reports
+from steelyard.providers.postgres import ours, reports
 from steelyard.providers.postgres.copies import plan
 from steelyard.providers.postgres.copies.carrying import NotAllowed
 from steelyard.providers.postgres.copies.filling import Filled, Filling, Progress
@@ -61,6 +61,7 @@ class DatabaseCopyReconciler:
         self._progress: dict[str, Progress] = {}
         self._begun: dict[str, float] = {}
         self._troubles: dict[str, Trouble] = {}
+        tools.at_end(self.jobs.close)
 
     async def close(self) -> None:
         await self.jobs.close()
@@ -72,6 +73,8 @@ class DatabaseCopyReconciler:
         try:
             if objects.is_being_deleted(obj):
                 return await self._delete(obj)
+            if ours.is_on_its_way(self._client, obj):
+                return Result()
             return await self._bring_about(obj)
         except Problem as problem:
             await reports.failed(self._client, COPIES, key, self._clock, problem)

@@ -18,7 +18,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.runtime import finalizers
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.keys import Key
-from steelyard.providers.postgres import reports
+from steelyard.providers.postgres import ours, reports
 from steelyard.providers.postgres.logins import plan, secret
 from steelyard.providers.postgres.logins.plan import Decision, Login, Standing
 from steelyard.providers.postgres.logins.server import Fact, LoginServer
@@ -44,6 +44,8 @@ class TemporaryLoginReconciler:
             if objects.is_being_deleted(obj):
                 return await self._delete(obj)
             obj = await finalizers.ensure(self._client, LOGINS, obj, reports.FINALIZER)
+            if ours.is_on_its_way(self._client, obj):
+                return Result()
             return await self._bring_about(obj)
         except Problem as problem:
             await reports.failed(self._client, LOGINS, key, self._clock, problem)

@@ -10,7 +10,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.keys import Key
-from steelyard.providers.postgres import reports
+from steelyard.providers.postgres import ours, reports
 from steelyard.providers.postgres.parts import Tools
 from steelyard.providers.postgres.problems import Problem
 from steelyard.providers.postgres.usage import plan
@@ -40,7 +40,7 @@ class DatabaseUsageReconciler:
         if obj is None or objects.is_being_deleted(obj):
             self._forget(key)
             return Result()
-        if reports.is_paused(obj):
+        if reports.is_paused(obj) or ours.is_on_its_way(self._client, obj):
             return Result()
         spec = DatabaseUsageSpec.model_validate(obj["spec"])
         watchman = self._watchman(key, spec)
