@@ -91,7 +91,8 @@ def test_credentials_are_put_into_vault_only_where_that_is_enabled(platform: Pla
     composed = compose(claim(), platform=platform)
 
     watching = ["usage", "backup"]
-    assert list(composed.desired) == [*ROLES, "database", *GRANTS, *watching, *(["vault"] if has_vault else [])]
+    in_vault = ["vault", "vault-api-key-maker", "vault-api-key", "vault-policy"] if has_vault else []
+    assert list(composed.desired) == [*ROLES, "database", *GRANTS, *watching, *in_vault]
     assert ("vaultPath" in composed.status) is has_vault
 
 

@@ -371,3 +371,20 @@ def test_another_name_for_servers_is_another_cache_and_refused() -> None:
 
     assert refused is not None
     assert refused.reason == "ExternalNameChanged"
+
+
+def test_connection_data_goes_into_clusters_with_the_url_for_the_environment() -> None:
+    asked = claim(deliverTo=[{"cluster": "mall", "namespace": "web", "name": "cache"}])
+    composed = compose(asked, served(asked), PROCESSES)
+    copied = composed.desired["delivered"].object["data"]
+    [spec] = [each.object["spec"] for each in composed.desired.values() if each.resource.kind == "SecretDelivery"]
+
+    assert copied["REDIS_URL"] == copied["url"]
+    assert spec["source"]["name"] == "delivery.redisinstance.team-a.shop"
+    assert condition(composed, "Ready").status == "True"
+    assert condition(composed, "Delivered").status == "False"
+    both = settings.parse("integrations: {vault: {enabled: true}, externalSecrets: {enabled: true}}")
+    fetched = compose(asked, served(asked, both), both)
+    [spec] = [each.object["spec"] for each in fetched.desired.values() if each.resource.kind == "SecretDelivery"]
+    keys = [each["secretKey"] for each in spec["manifest"]["spec"]["data"]]
+    assert keys == ["host", "port", "username", "password", "url", "REDIS_URL"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 from typing import Final
 
-from steelyard.api import databasepolicies, externalnames, postgresql, vaultpaths
+from steelyard.api import databasepolicies, externalnames, postgresql, programs, secretdelivery, vaultpaths
 from steelyard.api.crossplane import EXTERNAL_SECRETS, PROVIDER_SQL, PUSH_SECRETS
+from steelyard.api.externalsecrets.kinds import PASSWORDS
+from steelyard.api.vaultentries import VAULT_ENTRIES
 from steelyard.compose import delivery, managed
 from steelyard.compose.claimkind import ClaimKind, Watched
 from steelyard.compose.postgresqlinstance import composing, effects, making, naming, sharing, terms
@@ -17,6 +19,13 @@ from steelyard.settings import Platform
 
 _OURS: Final = "the definitions of Steelyard's own kinds, or start the platform with its provider postgres"
 """What there is to install for those of ours, where they are not served."""
+
+
+MAKES: Final = tuple(
+    dict.fromkeys(
+        (*making.OF_PROVIDER_SQL, *making.OF_OURS, PUSH_SECRETS, PASSWORDS, VAULT_ENTRIES, SECRETS, *delivery.MAKES)
+    )
+)
 
 
 def _guards(platform: Platform) -> list[Object]:
@@ -47,11 +56,12 @@ POSTGRESQL_INSTANCE: Final = ClaimKind(
     parameters=postgresql.Parameters,
     compose=composing.compose,
     guide=GUIDE,
-    makes=tuple(dict.fromkeys((*making.OF_PROVIDER_SQL, *making.OF_OURS, PUSH_SECRETS, SECRETS, *delivery.MAKES))),
+    makes=MAKES,
     foreign={
         **dict.fromkeys(making.OF_PROVIDER_SQL, PROVIDER_SQL),
-        **dict.fromkeys((*making.OF_OURS, *delivery.MAKES[:1]), _OURS),
-        PUSH_SECRETS: EXTERNAL_SECRETS,
+        **dict.fromkeys((*making.OF_OURS, secretdelivery.RESOURCE), _OURS),
+        **dict.fromkeys((PUSH_SECRETS, PASSWORDS), EXTERNAL_SECRETS),
+        VAULT_ENTRIES: programs.that_define(f"{VAULT_ENTRIES.kind}.{VAULT_ENTRIES.group}"),
     },
     watches=(Watched(SECRETS, functools.partial(managed.claim_of_credentials, prefix=sharing.OF_CREDENTIALS)),),
     guards=_guards,

@@ -28,6 +28,7 @@ from steelyard.compose import connection, delivery, managed, names
 from steelyard.compose.composed import Composed, Desired, Observed, Reading, Requirement
 from steelyard.compose.connection import CONNECTION
 from steelyard.compose.delivery import InVault
+from steelyard.compose.integrations import vaultdatabase
 from steelyard.compose.managed import VAULT
 from steelyard.compose.postgresqlinstance import (
     cloning,
@@ -44,7 +45,7 @@ from steelyard.compose.postgresqlinstance.generations import Generations
 from steelyard.compose.postgresqlinstance.making import Shape
 from steelyard.compose.postgresqlinstance.naming import Names
 from steelyard.compose.postgresqlinstance.reporting import Report
-from steelyard.compose.postgresqlinstance.sharing import NAMESAKES
+from steelyard.compose.postgresqlinstance.sharing import NAMESAKES, VAULT_FOLDERS
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
@@ -76,8 +77,7 @@ def compose(
     desired = making.of(shape)
     path = sharing.vault_path(claim, spec, platform, environment)
     details = _details(shape, observed, server)
-    if platform.integrations.vault.enabled:
-        desired |= _in_vault(shape, server, path, platform)
+    desired |= _in_vault(claim, shape, observed, server, path, details, platform)
     delivered = delivery.compose(
         claim,
         spec.parameters.deliver_to,
@@ -307,12 +307,45 @@ def _details(shape: Shape, observed: Observed, server: Reached) -> dict[str, str
     return sharing.details(found, naming.clone(shape.named, shape.database), server)
 
 
-def _in_vault(shape: Shape, server: Reached, path: str, platform: Platform) -> dict[str, Desired]:
-    if shape.database is None:
+def _in_vault(
+    claim: Object,
+    shape: Shape,
+    observed: Observed,
+    server: Reached,
+    path: str,
+    details: Mapping[str, str] | None,
+    platform: Platform,
+) -> dict[str, Desired]:
+    """The credentials, what else there is at their path, and by which logins are made on demand."""
+    vault = platform.integrations.vault
+    if not vault.enabled or shape.database is None:
         return {}
+    mode = _credentials(shape.logins.active, observed).get("sslmode", "")
+    name = naming.clone(shape.named, shape.database)
     secret = making.credentials(shape, shape.logins.active)
-    template = sharing.in_vault(server, naming.clone(shape.named, shape.database))
-    return {VAULT: managed.push(platform.postgresql, secret, path, template)}
+    found = {VAULT: managed.push(platform.postgresql, secret, path, sharing.in_vault(server, name, mode))}
+    if path.split("/")[1:2] == [VAULT_FOLDERS[0]]:
+        found |= vaultdatabase.api_key(vault, platform.postgresql, path)
+    called = names.external(objects.namespace(claim), objects.name(claim))
+    admin = objects.mapping(objects.at(observed.one(_SERVER) or {}, "spec", "credentials", "connectionSecretRef"))
+    if details is None or not admin:
+        return found | vaultdatabase.service_policy(vault, called, path)
+    database = vaultdatabase.Database(
+        name=called,
+        environment=shape.used.environment,
+        namespace=objects.namespace(claim),
+        service=objects.name(claim),
+        host=details["host"],
+        port=int(details["port"]),
+        database=name,
+        owner=shape.named.owner,
+        admin=(str(admin.get("namespace") or ""), str(admin.get("name") or "")),
+        ssl_mode=mode or server.ssl_mode,
+        connection_limit=shape.used.connections,
+    )
+    roles = tuple(vaultdatabase.role_of(database, access) for access in ("readwrite", "readonly"))
+    found |= vaultdatabase.parts(vault, database)
+    return found | vaultdatabase.service_policy(vault, called, path, roles)
 
 
 def _requirements(
@@ -333,7 +366,7 @@ def _requirements(
     for each in shape.logins.all:
         place = Requirement(SECRETS, settings.credentials_namespace, making.credentials(shape, each))
         found[making.credentials_required(each)] = place
-    if spec.parameters.version is not None and settings.version is None:
+    if platform.integrations.vault.enabled or (spec.parameters.version is not None and settings.version is None):
         found[_SERVER] = Requirement(PROVIDER_CONFIGS, "", server.provider_config)
     if objects.at(claim, "status", "login") is None:
         label = (names.CLAIM_NAME, objects.name(claim))

@@ -46,9 +46,10 @@ def vault_path(claim: Object, spec: PostgreSQLInstanceSpec, platform: Platform, 
     return asked
 
 
-def in_vault(server: Reached, database: str) -> dict[str, str]:
+def in_vault(server: Reached, database: str, ssl_mode: str = "") -> dict[str, str]:
     """What the document's Job puts there, and the url under the key by which services look for it. Templates of
-    External Secrets, filled in where the credentials are: no password is in an object."""
+    External Secrets, filled in where the credentials are: no password is in an object. `ssl_mode` is what the server
+    itself says of TLS, where it does."""
     host, port = server.host or "{{ .endpoint }}", str(server.port or "{{ .port }}")
     login = "{{ .username | urlquery }}:{{ .password | urlquery }}"
     return {
@@ -57,7 +58,7 @@ def in_vault(server: Reached, database: str) -> dict[str, str]:
         "database": database,
         "username": "{{ .username }}",
         "password": "{{ .password }}",
-        "database-url": f"postgresql://{login}@{host}:{port}/{database}?sslmode={server.ssl_mode}",
+        "database-url": f"postgresql://{login}@{host}:{port}/{database}?sslmode={ssl_mode or server.ssl_mode}",
     }
 
 
