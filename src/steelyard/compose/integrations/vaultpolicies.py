@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from steelyard.compose.integrations.vaultentries import LIST, READ, WRITE, Rules
+from steelyard.compose.integrations.vaultentries import LIST, OWN, READ, WRITE, Rules
 from steelyard.settings.integrations import Vault
 
 FOLDERS: Final = ("apps", "caches", "database")
@@ -29,7 +29,7 @@ def of_cluster(settings: Vault, environment: str, namespace: str) -> Rules:
     if settings.database.enabled:
         rules[f"{settings.database.mount}/creds/{environment}.{namespace}.*"] = READ
     if settings.pki.enabled:
-        rules |= of_certificates(settings, environment)
+        rules[f"{settings.pki.mount}/sign/{certificate_role(environment)}"] = WRITE
     return rules
 
 
@@ -50,10 +50,30 @@ def of_delivery(settings: Vault) -> Rules:
     }
 
 
-def of_certificates(settings: Vault, environment: str) -> dict[str, tuple[str, ...]]:
-    role = certificate_role(environment)
-    return {f"{settings.pki.mount}/{verb}/{role}": WRITE for verb in ("issue", "sign")}
-
-
 def certificate_role(environment: str) -> str:
+    """It signs requests, of whichever kind of key; the key stays with whoever asks."""
     return f"{environment}-cert"
+
+
+def of_platform(settings: Vault) -> Rules:
+    """What the platform's own login needs: the engines that it uses, and to set Vault up where it does that. Who can
+    write policies can give themselves anything, so this login is to be kept like the keys of Vault."""
+    everything = ("create", "read", "update", "delete", "list")
+    rules: dict[str, tuple[str, ...]] = {f"{settings.mount}/*": everything}
+    if not settings.configure:
+        return rules
+    rules |= {
+        "sys/mounts": READ,
+        "sys/auth": READ,
+        f"sys/auth/{settings.auth_mount}-*": (*WRITE, "delete", "sudo"),
+        f"auth/{settings.auth_mount}-*": everything,
+        f"sys/policies/acl/{OWN}-*": everything,
+    }
+    engines = [settings.mount]
+    if settings.database.enabled:
+        engines.append(settings.database.mount)
+        rules |= {f"{settings.database.mount}/{part}/*": everything for part in ("config", "roles")}
+    if settings.pki.enabled:
+        engines.append(settings.pki.mount)
+        rules[f"{settings.pki.mount}/*"] = everything
+    return rules | {f"sys/mounts/{engine}": WRITE for engine in engines}

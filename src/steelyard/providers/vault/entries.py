@@ -46,11 +46,13 @@ class VaultEntryReconciler:
         self._client = client
         self._stores = stores
         self._clock = clock
+        self._patience = telling.Patience()
 
     async def reconcile(self, key: Key) -> Result:
         try:
             entry = await self._client.get(VAULT_ENTRIES, key.name)
         except api.NotFound:
+            self._patience.forget(key)
             return Result()
         if telling.is_paused(entry):
             return Result()
@@ -58,10 +60,12 @@ class VaultEntryReconciler:
             if objects.is_being_deleted(entry):
                 return await self._end(entry)
             entry = await finalizers.ensure(self._client, VAULT_ENTRIES, entry, FINALIZER)
-            return await self._bring_about(entry)
+            done = await self._bring_about(entry)
         except telling.TOLD as error:
             await self._failed(entry, error)
-            return telling.again_after(error)
+            return self._patience.after(key, error)
+        self._patience.forget(key)
+        return done
 
     async def _bring_about(self, entry: Object) -> Result:
         spec = objects.mapping(entry.get("spec"))

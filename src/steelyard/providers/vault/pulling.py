@@ -37,11 +37,13 @@ class ExternalSecretReconciler:
         self._client = client
         self._stores = stores
         self._clock = clock
+        self._patience = telling.Patience()
 
     async def reconcile(self, key: Key) -> Result:
         try:
             external = await self._client.get(EXTERNAL_SECRETS, key.name, key.namespace)
         except errors.NotFound:
+            self._patience.forget(key)
             return Result()
         if objects.is_being_deleted(external):
             # Its Secret goes by its owner reference. External Secrets, where it ran before, has left a finalizer.
@@ -50,11 +52,13 @@ class ExternalSecretReconciler:
         if telling.is_paused(external):
             return Result()
         try:
-            return await self._bring_about(external)
+            done = await self._bring_about(external)
         except telling.TOLD as error:
             said = Said("Ready", False, "SecretSyncedError", str(error))
             await telling.report(self._client, EXTERNAL_SECRETS, external, [said], self._clock)
-            return telling.again_after(error)
+            return self._patience.after(key, error)
+        self._patience.forget(key)
+        return done
 
     async def _bring_about(self, external: Object) -> Result:
         spec, target = objects.mapping(external.get("spec")), objects.mapping(objects.at(external, "spec", "target"))

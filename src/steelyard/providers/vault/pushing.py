@@ -46,11 +46,13 @@ class PushSecretReconciler:
         self._client = client
         self._stores = stores
         self._clock = clock
+        self._patience = telling.Patience()
 
     async def reconcile(self, key: Key) -> Result:
         try:
             push = await self._client.get(PUSH_SECRETS, key.name, key.namespace)
         except errors.NotFound:
+            self._patience.forget(key)
             return Result()
         if telling.is_paused(push):
             return Result()
@@ -58,11 +60,13 @@ class PushSecretReconciler:
             if objects.is_being_deleted(push):
                 return await self._end(push)
             push = await self._held(push)
-            return await self._bring_about(push)
+            done = await self._bring_about(push)
         except telling.TOLD as error:
             said = Said("Ready", False, "Errored", str(error))
             await telling.report(self._client, PUSH_SECRETS, push, [said], self._clock)
-            return telling.again_after(error)
+            return self._patience.after(key, error)
+        self._patience.forget(key)
+        return done
 
     async def _held(self, push: Object) -> Object:
         """With the finalizer, where what is in Vault goes with the object; without where it stays."""

@@ -19,15 +19,18 @@ from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import conditions, patching
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
+from steelyard.kube.runtime.keys import Key
 from steelyard.providers.vault.stores import Unusable
 from steelyard.providers.vault.templates import TemplateError
-from steelyard.vault.errors import VaultError
+from steelyard.vault.errors import Away, Sealed, VaultError
 
 PAUSED: Final = "crossplane.io/paused"
 SHORTEST: Final = 1.0
 _WHILE_AWAY: Final = (20.0, 60.0)
 """Seconds after which an object asks again by itself while Vault is away. What its store finds out wakes it sooner."""
-_WHEN_REFUSED: Final = (30.0, 90.0)
+_SOON: Final = 1.0
+_RARELY: Final = 90.0
+_MOST_FAILURES: Final = 16
 _DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
 _SECONDS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
@@ -65,11 +68,23 @@ async def report(
     return await patching.patch_status(client, resource, obj, status)
 
 
-def again_after(error: Exception) -> Result:
-    """When to try again what has failed so."""
-    is_passing = isinstance(error, VaultError) and error.is_passing
-    first, last = _WHILE_AWAY if is_passing else _WHEN_REFUSED
-    return Result(requeue_after=random.uniform(first, last))  # noqa: S311 (jitter, not a secret)
+class Patience:
+    """When to try again what has failed: soon at first, as what it needs may just be coming, then ever more rarely."""
+
+    def __init__(self) -> None:
+        self._failures: dict[Key, int] = {}
+
+    def after(self, key: Key, error: Exception) -> Result:
+        if isinstance(error, Away | Sealed):
+            first, last = _WHILE_AWAY
+            return Result(requeue_after=random.uniform(first, last))  # noqa: S311 (jitter, not a secret)
+        count = self._failures.get(key, 0)
+        self._failures[key] = min(count + 1, _MOST_FAILURES)
+        delay = min(_SOON * 2**count, _RARELY)
+        return Result(requeue_after=delay * random.uniform(0.75, 1.25))  # noqa: S311 (jitter, not a secret)
+
+    def forget(self, key: Key) -> None:
+        self._failures.pop(key, None)
 
 
 def refreshed(interval: object, default: float) -> Result:
