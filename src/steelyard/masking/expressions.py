@@ -128,27 +128,6 @@ def uses_digest_once(mask: Mask) -> bool:
     return mask.action == "hash" and family(mask.type) != "inet"
 
 
-def form(mask: Mask) -> str | None:
-    """A regular expression that every text this mask makes fulfils, and few others; None where there is none."""
-    if family(mask.type) != "text" or mask.type.element is not None:
-        return None
-    first, last = (f"({'|'.join(words)})" for words in (vocabulary.FIRST_NAMES, vocabulary.LAST_NAMES))
-    suffix = f" [0-9a-f]{{{UNIQUE_DIGITS}}}" if mask.unique else ""
-    streets, cities = (f"({'|'.join(words)})" for words in (vocabulary.STREETS, vocabulary.CITIES))
-    if mask.action == "hash":
-        return f"^[0-9a-f]{{{min(DIGITS, mask.length or DIGITS)}}}$"
-    if mask.action == "fakeEmail":
-        return rf"^([a-z]+\.[a-z]+\.)?[0-9a-f]{{{_email_digits(mask)}}}@example\.com$"
-    if mask.action == "fakePhone":
-        return rf"^\+999[0-9]{{{_phone_digits(mask)}}}$"
-    if mask.length is not None:
-        return None
-    return {
-        "fakeName": f"^{first} {last}{suffix}$",
-        "fakeAddress": f"^[0-9]{{1,3}} {streets}, {cities}{suffix}$",
-    }.get(mask.action)
-
-
 def shortest(action: Action, *, unique: bool) -> int:
     """Characters that a text column must have room for."""
     if action == "fakeEmail":
