@@ -19,6 +19,7 @@ from pydantic import Field
 from steelyard.api import claims, dataservices, durations, model
 from steelyard.api.claims import ClaimSpec, ClaimStatus, EnvironmentName, ObjectReference, SecretReference
 from steelyard.api.model import ApiModel, Column, Kind, Timestamp
+from steelyard.api.secretdelivery import DELIVER_TO, DeliverTo, DeliveryReport
 from steelyard.kube.resources import Resource
 
 Replicas = Annotated[int, Field(ge=1, le=10)]
@@ -63,6 +64,7 @@ class Parameters(ApiModel):
         "of the platform file. Default: only when asked for, by the annotation steelyard.dev/rotate. Not for a Helm "
         "release.",
     )
+    deliver_to: DeliverTo | None = Field(default=None, description=DELIVER_TO)
 
 
 class RedisInstanceSpec(ClaimSpec[Parameters]):
@@ -100,6 +102,9 @@ class RedisInstanceStatus(ClaimStatus):
         default=None, description="The Secret with what is needed to connect, once it is written."
     )
     vault_path: str | None = Field(default=None, description="Where the credentials are in Vault.")
+    deliveries: list[DeliveryReport] | None = Field(
+        default=None, description="How far the deliveries into workload clusters are."
+    )
 
 
 def group(domain: str) -> str:

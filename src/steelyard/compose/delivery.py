@@ -23,6 +23,7 @@ from typing import Final
 from steelyard.api import authors, secretdelivery, troubles
 from steelyard.api.secretdelivery import EXTERNAL_SECRETS, RESERVED, Delivery, DeliveryReport
 from steelyard.compose import comparing, managed, names
+from steelyard.compose.claimkind import Reported
 from steelyard.compose.composed import FIRST_STAGE, LAST_STAGE, Condition, Desired, Observed, Requirement
 from steelyard.frozen import frozen
 from steelyard.kube import objects
@@ -35,6 +36,11 @@ MAKES: Final[tuple[Resource, ...]] = (secretdelivery.RESOURCE, SECRETS)
 SOURCE: Final = "delivered"
 """Resource name of the Secret that deliveries copy. It is in another namespace than the claim's, where the credentials
 are."""
+REPORTED: Final = (
+    Reported("Delivered", "True", "Delivered", "The connection data is in the clusters that `deliverTo` names."),
+    Reported("Delivered", "False", "NotDelivered", "Not in all of them; the message says why, and what to do."),
+)
+"""For `Guide.conditions`."""
 _PREFIX: Final = "delivery-"
 _REFRESHED: Final = "5m"
 _DELIVERED: Final = "Delivered"

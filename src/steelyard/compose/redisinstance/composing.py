@@ -13,10 +13,11 @@ from typing import Final
 from steelyard.api.crossplane import EXTERNAL_NAME, RELEASES
 from steelyard.api.redis import ROTATE, RedisInstanceSpec, UsedParameters
 from steelyard.api.redisserver import RESOURCE as SERVERS
-from steelyard.compose import connection, managed, names
+from steelyard.compose import connection, delivery, managed, names
 from steelyard.compose import refusing as refusals
 from steelyard.compose.composed import Composed, Observed, Requirement
 from steelyard.compose.connection import CONNECTION
+from steelyard.compose.delivery import InVault
 from steelyard.compose.managed import VAULT, Progress
 from steelyard.compose.redisinstance import naming, release, server
 from steelyard.compose.redisinstance.making import Making
@@ -69,6 +70,15 @@ def compose(claim: Object, observed: Observed, platform: Platform) -> Composed:
     asked = spec.write_connection_secret_to_ref
     if asked is not None and details is not None:
         desired[CONNECTION] = connection.secret(claim, asked, managed.encoded(details))
+    delivered = delivery.compose(
+        claim,
+        spec.parameters.deliver_to,
+        observed,
+        platform,
+        credentials_namespace=platform.redis.credentials_namespace,
+        data=delivery.environment(details, {"REDIS_URL": "url"}),
+        in_vault=InVault(path, {**{key: key for key in made.in_vault}, "REDIS_URL": "url"}),
+    )
     waiting_for = here.waiting_for or _waiting_for_secrets(claim, spec, observed, details) or made.behind
     servers = f"a primary and {used.replicas} replicas" if used.replicas > 1 else "one server"
     told = f"{servers} with {used.memory_gb} GiB of memory"
@@ -81,20 +91,24 @@ def compose(claim: Object, observed: Observed, platform: Platform) -> Composed:
     if may_move:
         requirements[FORMER] = Requirement(RELEASES, "", called)
     return Composed(
-        desired=managed.with_readiness(desired, observed),
-        requirements=requirements,
-        conditions=[
-            *managed.conditions(claim, "cache", Progress(waiting_for, here.lost), told),
-            *managed.not_in_force(made.not_in_force),
-        ],
+        desired={**managed.with_readiness(desired, observed), **delivered.desired},
+        requirements={**requirements, **delivered.requirements},
+        conditions=delivered.conditions(
+            [
+                *managed.conditions(claim, "cache", Progress(waiting_for, here.lost), told),
+                *managed.not_in_force(made.not_in_force),
+            ]
+        ),
         status={
             "parameters": used.to_json(),
             "compositionRevision": revision,
             **made.status,
             **({"vaultPath": path} if platform.integrations.vault.enabled else {}),
             **_secret(claim, spec, details),
+            **delivered.status,
         },
-        retained=frozenset({CONNECTION} if asked is not None and details is None else ()),
+        retained=frozenset({CONNECTION} if asked is not None and details is None else ()) | delivered.retained,
+        waits_untold=delivered.waits_untold,
     )
 
 

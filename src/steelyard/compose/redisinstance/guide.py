@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from steelyard.compose import delivery
 from steelyard.compose.claimkind import Guide, Reported
 
 GUIDE: Final = Guide(
@@ -32,6 +33,8 @@ GUIDE: Final = Guide(
         "With `integrations.vault` enabled, the keys `host`, `port`, `username` (of processes), `password` and `url` "
         "are put at `secret/caches/<environment>/<name>` in the namespace that is called as the environment, else at "
         "`secret/caches/<environment>/<namespace>/<name>`.",
+        "`deliverTo` puts the connection data into workload clusters, with the url under `REDIS_URL` as well; see "
+        "[delivery-of-secrets.md](../delivery-of-secrets.md).",
     ),
     conditions=(
         Reported("Synced", "False", "EnvironmentNotAvailable", "The platform file no longer has that environment."),
@@ -45,7 +48,8 @@ GUIDE: Final = Guide(
         Reported("UpToDate", "True", "AsAskedFor", "The cache is exactly what the claim asks for."),
         Reported("UpToDate", "False", "", "It is not, or not yet; the reason is that of `Ready`."),
         Reported("InForce", "False", "NotAvailable", "What the claim says and a Helm release does not act on."),
+        *delivery.REPORTED,
     ),
-    deletion="the connection Secret and what is in Vault go first, then the servers, or the release, with everything "
-    "in it",
+    deletion="the connection Secret, what is in Vault and what is in clusters go first, then the servers, or the "
+    "release, with everything in it",
 )
