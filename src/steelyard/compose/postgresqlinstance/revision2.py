@@ -115,7 +115,7 @@ def compose(
         conditions=delivered.conditions(reporting.conditions(report)),
         status={**reporting.status(report), **delivered.status, "compositionRevision": REVISION},
         retained=frozenset({CONNECTION} if asked is not None and details is None else ()) | delivered.retained,
-        waits_untold=reporting.waits_untold(report),
+        waits_untold=reporting.waits_untold(report) or delivered.waits_untold,
         look_again=_look_again(shape, observed.now),
         reading=_reading(claim, wanted, shape, before.copies_here),
     )
