@@ -220,7 +220,7 @@ REFERENCES: Final = (
         foreign=_delivery("$OTHER"),
         said="jane may not read Secret web-kubeconfig there",
         said_to_robot=_ROBOT,
-        kinds=_DATABASE,
+        kinds=(*_DATABASE, "RedisInstance"),
     ),
 )
 NO_REFERENCES: Final[Mapping[str, str]] = {
@@ -236,6 +236,7 @@ NO_REFERENCES: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (f"spec.parameters.{name}" for name in ("backup.every", "rotateEvery", "refreshEvery")), "a duration"
     ),
+    "spec.parameters.instance": "a claim in the claim's own namespace, and in no other",
     f"{_CLONE}.backup": "found only among the backups of the claim that cloneFrom names",
     "spec.parameters.masking.tables.*.columns.*.value": "what becomes of the claim's own data",
     "spec.parameters.masking.knownLiterals[]": "what becomes of the claim's own data",

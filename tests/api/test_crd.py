@@ -187,6 +187,7 @@ def test_kinds_are_in_the_platforms_domain() -> None:
         "kubernetesclusters.compute.pnats.cloud",
         "virtualclusters.compute.pnats.cloud",
         "postgresqlinstances.database.pnats.cloud",
+        "postgresqlaccesses.database.pnats.cloud",
         "redisinstances.cache.pnats.cloud",
         "simulatedclusters.infrastructure.cluster.x-k8s.io",
         "simulatedmachines.infrastructure.cluster.x-k8s.io",

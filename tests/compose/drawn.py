@@ -102,6 +102,8 @@ def claims(
     ruled = _ruled(infrastructure, room=_LABEL_MAX - _BETWEEN - len(name))
     paths = [f"secret/{_folder(kind)}/{namespace}/x", f"secret/{_folder(kind)}/{environment}/{namespace}/x/y"]
     ruled |= {"environment": st.just(environment), "vaultPath": st.sampled_from(paths)}
+    if kind == "PostgreSQLAccess":
+        ruled |= {"ttl": st.sampled_from(["5m", "1h", "24h"]), "instance": labels(_LABEL_MAX)}
     left_out = {"apiEndpoint"} if infrastructure == "simulated" else set[str]()
     left_out |= {"template"} if names_things else {"template", "vaultPath", "deliverTo"}
     parameters = draw(_object(schema["properties"]["spec"]["properties"]["parameters"], ruled, left_out))

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 import yaml
 
 from steelyard.api.clusterapi import wellknown
+from steelyard.api.crossplane import EXTERNAL_NAME
+from steelyard.compose import names
 from steelyard.compose.composed import Composed, Observed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -22,6 +24,8 @@ MAKERS: Mapping[str, tuple[str, ...]] = {"PostgreSQLInstance": ("login",), "Redi
 
 def finished(claim: Object, composed: Composed) -> Observed:
     """Enough for every part of the claim to be composed, given what is composed of it at first."""
+    if claim["kind"] == "PostgreSQLAccess":
+        return accessible(claim)
     for maker in MAKERS.get(str(claim["kind"]), ()):
         if maker in composed.desired:
             return credentials(maker, composed.desired[maker].object)
@@ -29,6 +33,22 @@ def finished(claim: Object, composed: Composed) -> Observed:
         return served(composed)
     home = composed.requirements.get("kubeconfig")
     return reachable(machine("a", "10.0.0.2"), namespace=home.namespace) if home is not None else Observed()
+
+
+def accessible(claim: Object) -> Observed:
+    """The database that a login is for."""
+    instance: Object = {
+        "kind": "PostgreSQLInstance",
+        "metadata": {
+            "name": claim["spec"]["parameters"]["instance"],
+            "namespace": objects.namespace(claim),
+            "annotations": {EXTERNAL_NAME: "dev-shop"},
+        },
+        "spec": {"parameters": {"environment": "dev"}},
+    }
+    spec = {"providerConfigRef": {"name": "postgres-provider"}}
+    database: Object = {"metadata": {"name": "dev-shop", "labels": names.claim_labels(instance)}, "spec": spec}
+    return Observed(required={"instance": [instance], "database": [database]})
 
 
 def credentials(maker: str, made: Object) -> Observed:

@@ -16,6 +16,7 @@ from steelyard.compose.infrastructure import Infrastructure
 from steelyard.compose.infrastructures.kubevirt import KUBEVIRT
 from steelyard.compose.infrastructures.simulated import SIMULATED
 from steelyard.compose.kubernetescluster import kind as kubernetescluster
+from steelyard.compose.postgresqlaccess.kind import POSTGRESQL_ACCESS
 from steelyard.compose.postgresqlinstance.kind import POSTGRESQL_INSTANCE
 from steelyard.compose.redisinstance.kind import REDIS_INSTANCE
 from steelyard.compose.virtualcluster import kind as virtualcluster
@@ -61,6 +62,7 @@ def offering(infrastructures: tuple[Infrastructure, ...], *more: ClaimKind) -> O
         kubernetescluster.claim_kind(infrastructures),
         virtualcluster.claim_kind(infrastructures),
         POSTGRESQL_INSTANCE,
+        POSTGRESQL_ACCESS,
         REDIS_INSTANCE,
     )
     return Offering((*own, *more), infrastructures)

@@ -91,7 +91,7 @@ def requirements(
     source = observed.one(_CLAIM)
     if source is not None:
         try:
-            database, base = _database_of(source, platform)
+            database, base = database_of(source, platform)
         except Refused:
             return found
         found[_DATABASE] = Requirement(DATABASES, "", naming.of_object(database))
@@ -149,7 +149,7 @@ def _from(wanted: Wanted, observed: Observed, platform: Platform) -> tuple[Objec
     if source is None or objects.is_being_deleted(source):
         return None, f"waiting for the database {place}, whose data it is to have: there is no such claim"
     try:
-        database, _ = _database_of(source, platform)
+        database, _ = database_of(source, platform)
     except Refused as refused:
         return None, f"the database {place} cannot be copied: {refused.message}"
     labels = names.claim_labels(source)
@@ -180,7 +180,7 @@ def _rules(source: Object) -> Object:
     return rules.to_json()
 
 
-def _database_of(source: Object, platform: Platform) -> tuple[str, str]:
+def database_of(source: Object, platform: Platform) -> tuple[str, str]:
     """The name on the server of the database that a claim has in use, and the one that all its names begin with."""
     environment = platform.environment_name(str(objects.at(source, "spec", "parameters", "environment") or ""))
     if not environment:

@@ -121,7 +121,7 @@ def _derived(claim: Object, platform: Platform, environment: str, recorded: str)
     namespace, name = objects.namespace(claim), objects.name(claim)
     words = re.sub(r"[^a-z0-9]+", "_", name if namespace == environment else f"{namespace}_{name}")
     room = NAME_MAX - len(prefix) - DIGEST_LENGTH - 1
-    return f"{prefix}{words[:room].strip('_')}_{_digest_of(claim)}"
+    return f"{prefix}{words[:room].strip('_')}_{digest_of(claim)}"
 
 
 def _recorded(claim: Object) -> str:
@@ -132,10 +132,11 @@ def _recorded(claim: Object) -> str:
 
 def _is_derived(claim: Object, name: str) -> bool:
     is_sound = len(name) <= NAME_MAX and re.fullmatch(r"[a-z][a-z0-9_]*", name) is not None
-    return is_sound and name.endswith(f"_{_digest_of(claim)}")
+    return is_sound and name.endswith(f"_{digest_of(claim)}")
 
 
-def _digest_of(claim: Object) -> str:
+def digest_of(claim: Object) -> str:
+    """Digits that no other claim has."""
     return _digest(f"{objects.namespace(claim)}/{objects.name(claim)}")[:DIGEST_LENGTH]
 
 

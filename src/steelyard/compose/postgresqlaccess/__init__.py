@@ -1,0 +1,1 @@
+"""From a PostgreSQLAccess to a login that ends by itself."""
