@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from steelyard.api.databases import BACKUPS, DatabaseBackupSpec, DatabaseBackupStatus
 from steelyard.kube.objects import Object
+from steelyard.providers.postgres import programs
 from steelyard.providers.postgres.backups import plan
 from steelyard.providers.postgres.backups.reconcile import DatabaseBackupReconciler
 from steelyard.providers.postgres.dumps import making
@@ -334,3 +336,22 @@ async def test_no_more_than_two_are_made_at_once(rig: Rig, reconciler: DatabaseB
     blocker.close()
     for name in names:
         assert len((await settled(rig, reconciler, name))["status"]["dumps"]) == 1
+
+
+def test_programs_can_be_run_on_the_event_loop_of_the_platform(tmp_path: Path) -> None:
+    async def write() -> None:
+        await programs.run(Path("/bin/sh"), ["-c", f"umask > {tmp_path}/mask"], {}, deadline=30)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(write())
+    assert (tmp_path / "mask").read_text().strip().endswith("077")
+
+
+async def test_a_program_that_is_no_longer_waited_for_is_ended() -> None:
+    waiting = asyncio.create_task(programs.run(Path("/bin/sleep"), ["3600"], {}, deadline=3600))
+    await asyncio.sleep(0.3)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    with pytest.raises(Broken, match="not finished after 0.2 seconds"):
+        await programs.run(Path("/bin/sleep"), ["3600"], {}, deadline=0.2)

@@ -95,8 +95,7 @@ async def started(
             stderr=asyncio.subprocess.PIPE,
             env={**inherited, "LC_ALL": "C.UTF-8", **environment},
             limit=_PIPE_BYTES,
-            umask=0o077,
-            preexec_fn=_die_with_parent,
+            preexec_fn=_prepare,
         )
     except OSError as error:
         raise Missing(
@@ -172,5 +171,7 @@ async def _shielded(ending: Coroutine[Any, Any, None]) -> None:
         raise asyncio.CancelledError
 
 
-def _die_with_parent() -> None:
+def _prepare() -> None:
+    """In the child, before it becomes the program: it dies with the platform, and its files are its owner's alone."""
     _LIBC.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    os.umask(0o077)
