@@ -16,7 +16,10 @@ import pytest
 from steelyard.api.redisserver import RESOURCE as SERVERS
 from steelyard.kube import objects
 from steelyard.kube.resources import SECRETS
-from steelyard.providers.redis import program, reconcile
+from steelyard.kube.runtime import clock as clocks
+from steelyard.kube.runtime.keys import Key
+from steelyard.providers.redis import program, reconcile, unit, wire
+from steelyard.providers.redis.fleet import Fleet
 from steelyard.providers.redis.program import Program
 from steelyard.providers.redis.wire import Refused, Unreachable
 from tests import inprocess
@@ -163,6 +166,20 @@ async def write(cache: Cache, acknowledged: list[int]) -> None:
 
 async def has(acknowledged: list[int], count: int) -> bool:
     return len(acknowledged) >= count
+
+
+async def test_a_primary_that_hangs_is_ended_and_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "DEADLINE", 0.5)
+    async with claimed(tmp_path, replicas=2) as cache:
+        await cache.ask("SET", "greeting", "hello")
+        os.kill((await cache.pids())[0], signal.SIGSTOP)
+        await cache.look()
+
+        async def is_replaced() -> bool:
+            return (await cache.provider())["primary"] != 0 and await cache.is_up_to_date()
+
+        await eventually(is_replaced)
+        assert await cache.ask("GET", "greeting") == "hello"
 
 
 async def test_a_primary_whose_directory_is_gone_is_replaced_by_a_replica(tmp_path: Path) -> None:
@@ -330,6 +347,11 @@ async def test_what_this_machine_cannot_do_is_said(tmp_path: Path, parameters: d
         await cache.set(memoryGB=1)
         await eventually(cache.is_up_to_date)
 
+        await cache.ask("SET", "greeting", "hello")
+        await cache.set(memoryGB=1024)
+        await eventually(is_told)
+        assert await cache.ask("GET", "greeting") == "hello", "what is there goes on"
+
 
 async def test_without_a_program_the_claim_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -364,3 +386,14 @@ async def test_a_secret_of_somebody_else_is_neither_used_nor_overwritten(tmp_pat
         await eventually(is_told)
         assert await cache.credentials() == {"password": "theirs"}
         assert caches.running(tmp_path) == {}
+
+
+async def test_files_that_no_cache_is_known_of_are_told_and_left(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path, clocks.SYSTEM)
+    assert [each.how for each in unit.services(fleet)] == ["not needed yet"]
+    await fleet.group("u-1", Key("", "known"))
+    (tmp_path / "u-2" / "0").mkdir(parents=True)
+    known, unknown = unit.services(fleet)
+    assert (known.how, unknown.how) == ("not needed yet", "down")
+    assert str(tmp_path / "u-2") in unknown.text
+    assert (tmp_path / "u-2" / "0").is_dir()

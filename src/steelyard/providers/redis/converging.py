@@ -51,6 +51,8 @@ class Outcome:
     expected: int
     problems: tuple[str, ...] = ()
     """What is not as it should be, the gravest first."""
+    pending: str = ""
+    """What takes its time."""
     again_in: float | None = None
     """Seconds after which to come back, if something is under way."""
 
@@ -77,6 +79,7 @@ class _Pass:
         self._seen: dict[int, Seen] = {}
         self._states: dict[int, str] = {}
         self._problems: list[str] = []
+        self._pending: list[str] = []
         self._again: list[float] = []
 
     async def run(self) -> Outcome:
@@ -106,7 +109,8 @@ class _Pass:
             seen=leading if leading is not None and leading.is_primary else None,
             online=min(online, expected),
             expected=expected,
-            problems=tuple(self._problems),
+            problems=tuple(dict.fromkeys(self._problems)),
+            pending="; ".join(dict.fromkeys(self._pending)),
             again_in=min(self._again) if self._again else None,
         )
 
@@ -188,7 +192,7 @@ class _Pass:
         try:
             if not await server.await_answer(wanted):
                 self._states[server.ordinal] = "loading"
-                self._problems.append(f"server {server.ordinal} is still reading its files")
+                self._pending.append(f"server {server.ordinal} is reading its files")
                 self._again.append(1.0)
         except Refused as refused:
             if refused.word not in ("WRONGPASS", "NOAUTH"):
@@ -206,8 +210,10 @@ class _Pass:
         async def one(server: Server) -> None:
             wanted = self._wanted(server)
             try:
-                self._seen[server.ordinal] = await server.look(wanted)
+                seen = self._seen[server.ordinal] = await server.look(wanted)
                 self._states.pop(server.ordinal, None)
+                if not seen.can_write:
+                    self._problems.append(f"server {server.ordinal} cannot write to its file; is the disk full?")
             except Unreachable as error:
                 self._seen.pop(server.ordinal, None)
                 self._problems.append(f"server {server.ordinal} does not answer: {error}")
@@ -226,6 +232,7 @@ class _Pass:
         match refused.word:
             case "LOADING":
                 self._states[server.ordinal] = "loading"
+                self._pending.append(f"server {server.ordinal} is reading its files")
             case "BUSY":
                 self._problems.append(
                     f"server {server.ordinal} has been running a script for more than five seconds and does nothing "

@@ -94,7 +94,9 @@ class RedisServerReconciler:
 
     async def _bring_about(self, key: Key, obj: Object) -> Result:
         spec = _spec(obj)
-        _check(spec)
+        problem = _problem(spec)
+        if problem is not None and not recorded.was_ready(obj):
+            raise problem
         try:
             group = await self._fleet.group(objects.uid(obj), key)
         except NoProgram as error:
@@ -112,6 +114,8 @@ class RedisServerReconciler:
             wish = _Wish(spec, state.port, known)
             outcome = await converging.converge(group, state, spec.for_provider.replicas, wish, journal)
             state = outcome.state
+            if problem is not None:
+                outcome = dataclasses.replace(outcome, problems=(str(problem), *outcome.problems))
             step = known.step(spec.for_provider.rotation, self._now) if outcome.seen is not None else None
             if step is None:
                 break
@@ -219,7 +223,8 @@ class _Journal:
 class _Wish:
     def __init__(self, spec: RedisServerSpec, port: int, known: Credentials) -> None:
         wanted = spec.for_provider
-        self._limits = Limits(wanted.memory_bytes, wanted.memory_percent, wanted.when_full, wanted.append_only)
+        most = min(wanted.memory_bytes, _there())
+        self._limits = Limits(most, wanted.memory_percent, wanted.when_full, wanted.append_only)
         self._port = port
         self._known = known
 
@@ -236,17 +241,24 @@ def _spec(obj: Object) -> RedisServerSpec:
         raise Trouble("InvalidSpec", f"{where}: {detail['msg']}") from error
 
 
-def _check(spec: RedisServerSpec) -> None:
+def _there() -> int:
+    """Memory of this machine, in bytes."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _problem(spec: RedisServerSpec) -> Trouble | None:
+    """What cannot be done here. A cache that is there already goes on as far as it can."""
     wanted = spec.for_provider
-    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    there = _there()
     if wanted.memory_bytes > there:
-        raise Trouble(
+        return Trouble(
             "NotEnoughMemory",
             f"each server is to have {_gib(wanted.memory_bytes)} GiB of memory, and this machine has "
             f"{_gib(there)}. Ask for less",
         )
     if wanted.username in accounts.RESERVED:
         raise Trouble("UsernameReserved", f"{wanted.username} is a user of the platform's own; choose another")
+    return None
 
 
 def _gib(size: int) -> str:
@@ -264,7 +276,8 @@ def _told(obj: Object, outcome: Outcome) -> tuple[Said, Said, Said]:
         ready = Said("Ready", True, "Available", f"{primary}, {following}" if outcome.expected else "one server")
     else:
         reason = "Unavailable" if was_ready else "Creating"
-        ready = Said("Ready", False, reason, problem or (following if outcome.seen else "its servers are starting"))
+        starting = following if outcome.seen else "its servers are starting"
+        ready = Said("Ready", False, reason, problem or outcome.pending or starting)
     synced = Said("Synced", not problem, "ReconcileError" if problem else "ReconcileSuccess", problem)
     is_replicated = outcome.online == outcome.expected
     replicated = Said("Replicated", is_replicated, "Following" if is_replicated else "Behind", following)

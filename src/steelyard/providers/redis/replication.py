@@ -28,10 +28,12 @@ class Seen:
     online: int = 0
     """Of a primary: replicas that have everything."""
     used_memory: int = 0
+    can_write: bool = True
+    """Whether what it is told reaches its file."""
 
 
 def seen(ordinal: int, info: Mapping[str, str]) -> Seen:
-    """From INFO's sections `replication` and `memory`."""
+    """From INFO's sections `replication`, `memory` and `persistence`."""
     is_primary = info.get("role") == "master"
     offset = info.get("master_repl_offset" if is_primary else "slave_repl_offset") or "0"
     return Seen(
@@ -46,6 +48,7 @@ def seen(ordinal: int, info: Mapping[str, str]) -> Seen:
             name.startswith("slave") and "state=online" in value for name, value in info.items() if "," in value
         ),
         used_memory=int(info.get("used_memory") or 0),
+        can_write=info.get("aof_last_write_status", "ok") == "ok",
     )
 
 

@@ -204,7 +204,7 @@ class Server:
         try:
             connection = await self.connect(wanted)
             live = configuration.live(wanted.role, wanted.limits, wanted.passwords)
-            asked = [("ACL", "LIST"), ("INFO", "memory"), ("INFO", "replication")]
+            asked = [("ACL", "LIST"), ("INFO", "memory"), ("INFO", "persistence"), ("INFO", "replication")]
             answers = await connection.all([*asked, *(("CONFIG", "GET", name) for name in live)])
         except Unreachable:
             self._misses += 1
@@ -218,9 +218,10 @@ class Server:
         for answer in answers:
             if isinstance(answer, Refused):
                 raise answer
-        users, memory, role = answers[:3]
+        users, memory, files, role = answers[:4]
+        known = {**wire.fields(memory), **wire.fields(files)}
         await self._set_accounts(connection, wanted, users)
-        seen = replication.seen(self.ordinal, {**wire.fields(memory), **wire.fields(role)})
+        seen = replication.seen(self.ordinal, {**known, **wire.fields(role)})
         is_to_lead = wanted.role.is_primary and not seen.is_primary
         primary = configuration.address(wanted.role.primary)
         is_to_follow = not wanted.role.is_primary and (seen.is_primary or seen.follows != primary)
@@ -228,12 +229,12 @@ class Server:
             # Before it has the endpoint's address: nobody who writes is turned away as by a replica.
             await connection.call("REPLICAOF", "NO", "ONE")
             self.was_promoted = True
-        await self._set_live(connection, live, answers[3:])
+        await self._set_live(connection, live, answers[4:])
         if is_to_follow:
             await connection.call("REPLICAOF", primary, str(wanted.port))
         if is_to_lead or is_to_follow:
             role = await connection.call("INFO", "replication")
-        return replication.seen(self.ordinal, {**wire.fields(memory), **wire.fields(role)})
+        return replication.seen(self.ordinal, {**known, **wire.fields(role)})
 
     async def _set_accounts(self, connection: Connection, wanted: Wanted, users: list[str]) -> None:
         known = self._accepted

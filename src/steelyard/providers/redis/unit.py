@@ -72,14 +72,23 @@ def services(fleet: Fleet) -> list[Service]:
             return [Service(NAME, "down", str(error))]
     user = f", as {launch.runner.name}" if launch.runner is not None else ""
     caches, servers = len(fleet.groups), fleet.running
-    return [
-        Service(
-            NAME,
-            "running" if servers else "not needed yet",
-            f"{launch.program}{user}; {servers} {'server' if servers == 1 else 'servers'} of "
-            f"{caches} {'cache' if caches == 1 else 'caches'}",
-        )
-    ]
+    told = Service(
+        NAME,
+        "running" if servers else "not needed yet",
+        f"{launch.program}{user}; {servers} {'server' if servers == 1 else 'servers'} of "
+        f"{caches} {'cache' if caches == 1 else 'caches'}",
+    )
+    return [told, *(_unknown(fleet, uid) for uid in fleet.folders.known() if uid not in fleet.groups)]
+
+
+def _unknown(fleet: Fleet, uid: str) -> Service:
+    """Never removed by itself: a backup that was brought back may be older than the cache."""
+    return Service(
+        NAME,
+        "down",
+        f"files of a cache that the platform does not know are in {fleet.folders.group(uid)}, as after a restore; end "
+        "what runs there and remove them if nobody needs them",
+    )
 
 
 PROVIDER: Final = Provider(NAME, _start, definitions=lambda: [redisserver.definition()])

@@ -1,7 +1,7 @@
 """Redis' protocol, as far as the provider speaks it: commands out, answers in, on one connection for each server.
 
 Its own instead of a library's: the platform keeps one silent connection to each of its servers and sends a handful of
-commands, all in one write (docs/decisions/0018-redis-processes.md). Every exchange has a deadline; a connection that
+commands, all in one write (docs/decisions/0019-redis-processes.md). Every exchange has a deadline; a connection that
 missed one is of no use any more, as a late answer would be taken for that of another command.
 """
 
@@ -64,11 +64,11 @@ class Connection:
             raise answer
         return answer
 
-    async def all(self, commands: Sequence[Sequence[str]], deadline: float = DEADLINE) -> list[Answer]:
+    async def all(self, commands: Sequence[Sequence[str]], deadline: float = 0.0) -> list[Answer]:
         """Everything in one write; what the server refuses is a `Refused` among the answers."""
         async with self._turn:
             try:
-                async with asyncio.timeout(deadline):
+                async with asyncio.timeout(deadline or DEADLINE):
                     self._writer.write(b"".join(map(encoded, commands)))
                     await self._writer.drain()
                     return [await self._answer() for _ in commands]
