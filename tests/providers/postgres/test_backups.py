@@ -353,5 +353,5 @@ async def test_a_program_that_is_no_longer_waited_for_is_ended() -> None:
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    with pytest.raises(Broken, match="not finished after 0.2 seconds"):
+    with pytest.raises(Broken, match=r"not finished after 0\.2 seconds"):
         await programs.run(Path("/bin/sleep"), ["3600"], {}, deadline=0.2)
