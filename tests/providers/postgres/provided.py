@@ -50,20 +50,43 @@ def each_programs() -> Iterator[Any]:
 
 
 @contextlib.contextmanager
+def folder() -> Generator[Path]:
+    """One that a server's user can enter: pytest's own can nobody else."""
+    made = Path(tempfile.mkdtemp(prefix="steelyard-postgres-"))
+    made.chmod(0o755)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@contextlib.contextmanager
 def running(programs_folder: Path, **settings: str) -> Generator[PostgresServer]:
     """A server that asks everybody but its administrator for a password."""
-    # Not in pytest's own folder, which nobody else may enter.
-    folder = Path(tempfile.mkdtemp(prefix="steelyard-postgres-"))
-    folder.chmod(0o755)
-    hba = folder / "pg_hba.conf"
-    hba.write_text(_HBA)
-    server = PostgresServer(folder, programs_folder, {"hba_file": str(hba), "max_connections": "40", **settings})
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+    with folder() as root:
+        hba = root / "pg_hba.conf"
+        hba.write_text(_HBA)
+        # What a server that is killed has acknowledged is there afterwards.
+        usual = {"hba_file": str(hba), "max_connections": "40", "synchronous_commit": "on"}
+        server = PostgresServer(root, programs_folder, {**usual, **settings})
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop()
+
+
+def clean(server: PostgresServer) -> None:
+    """Leaves what a new server has."""
+    with server.connect() as connection:
+        for (name,) in connection.execute(
+            "SELECT datname FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres'"
+        ).fetchall():
+            server.drop_database(name)
+        for (name,) in connection.execute(
+            "SELECT rolname FROM pg_roles WHERE rolname NOT LIKE 'pg\\_%' AND rolname <> 'postgres'"
+        ).fetchall():
+            connection.execute(f'DROP ROLE IF EXISTS "{name}"'.encode())
 
 
 class Life:

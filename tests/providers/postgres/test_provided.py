@@ -43,20 +43,8 @@ async def life(server: PostgresServer, tmp_path: Path) -> AsyncGenerator[Life]:
         for _ in range(4):
             await made.round()
         left = made.on_server()
-        _clean(server)
+        provided.clean(server)
         assert not any(left.values()), left
-
-
-def _clean(server: PostgresServer) -> None:
-    with server.connect() as connection:
-        for (name,) in connection.execute(
-            "SELECT datname FROM pg_database WHERE NOT datistemplate AND datname <> 'postgres'"
-        ).fetchall():
-            server.drop_database(name)
-        for (name,) in connection.execute(
-            "SELECT rolname FROM pg_roles WHERE rolname NOT LIKE 'pg\\_%' AND rolname <> 'postgres'"
-        ).fetchall():
-            connection.execute(f'DROP ROLE IF EXISTS "{name}"'.encode())
 
 
 @on_each_server
