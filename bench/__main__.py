@@ -1,6 +1,6 @@
 """`make bench`: how fast our API server is beside kube-apiserver with etcd, in the same run on the same machine.
 
-python -m bench                     all of it: three rounds of each server in turn, 100 clusters, idle, plans, clones
+python -m bench                     all of it: three rounds of each server in turn, 100 clusters, idle, plans, clones, databases
 python -m bench --quick             the API servers only, one round each, fewer requests
 python -m bench --ours              without upstream, which then need not be built
 python -m bench --only clusters     one part
@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bench import clones, clusters, figures, plans, requests, rounds
+from bench import clones, clusters, databases, figures, plans, requests, rounds
 from bench.figures import Round
 from bench.servers import Ours, Server, Upstream
 from tests.harness import ROOT, end_in_order
@@ -30,13 +30,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one round of each API server, fewer requests")
     parser.add_argument("--ours", action="store_true", help="leave upstream out")
     parser.add_argument("--rounds", type=int, default=0, help="lives of each server: 3, or 1 with --quick")
-    parser.add_argument("--only", choices=("api", "clusters", "plans", "clones"), help="one part")
+    parser.add_argument("--only", choices=("api", "clusters", "plans", "clones", "databases"), help="one part")
     parser.add_argument("--clusters", type=int, default=100)
     parser.add_argument("--rendered", type=int, default=10_000, help="claims that are rendered")
     parser.add_argument("--planned", type=int, default=1_000, help="live claims that are planned over")
     parser.add_argument(
         "--megabytes", type=int, default=0, help="of the database that is copied: 1000, or 100 with --quick"
     )
+    parser.add_argument("--databases", type=int, default=200, help="that are idle")
     parser.add_argument("--idle-seconds", type=float, default=120.0)
     parser.add_argument("--record", action="store_true", help="write the table into docs/benchmarks.md")
     given = parser.parse_args()
@@ -57,6 +58,8 @@ def main() -> None:
             asyncio.run(plans.measure(folder, given.rendered, given.planned))
         if given.only == "clones" or (given.only is None and not given.quick):
             clones.measure(given.megabytes or (100 if given.quick else 1000))
+        if given.only == "databases" or (given.only is None and not given.quick):
+            asyncio.run(databases.measure(folder, 5 if given.quick else 20, given.databases, given.idle_seconds))
 
 
 def api_servers(folder: Path, sizes: rounds.Sizes, count: int, *, with_upstream: bool) -> str:
