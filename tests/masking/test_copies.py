@@ -173,6 +173,20 @@ def test_what_masked_rows_would_violate_is_refused_before_anything_is_copied(
     assert ask(postgres_server, target, "SELECT count(*) FROM pg_class WHERE relname = 'people'") == [(0,)]
 
 
+def test_a_check_that_does_more_than_compute_is_never_tried_on_the_source(postgres_server: PostgresServer) -> None:
+    source = make(
+        postgres_server,
+        """
+        CREATE FUNCTION own(text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+        CREATE TABLE t (a text CHECK (set_config('role', 'none', false) IS NOT NULL OR a <> ''), b text CHECK (own(b)),
+            c text CHECK (length(lower(c)) < 100 AND c::varchar(200) <> 'x' AND c ~ '^[a-z0-9]' AND c <> 'now()'))""",
+    )
+    given = {"tables": {"t": {"columns": {name: {"action": "hash"} for name in "abc"}}}}
+    verdict = copying.run(Job.model_validate(job(postgres_server, source, None, given)), lambda _: None)
+    assert [refusal.split(":")[0] for refusal in verdict.refusals] == ["public.t.a", "public.t.b"]
+    assert all("calls functions that are not tried on the source" in refusal for refusal in verdict.refusals)
+
+
 LITERALS: Final = {
     "the default of public.people.name": "ALTER TABLE people ALTER name SET DEFAULT 'Secret Person 7'",
     "the view public.v": "CREATE VIEW v AS SELECT 1 AS one WHERE 'Secret Person 8' <> ''",

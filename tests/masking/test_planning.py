@@ -271,8 +271,8 @@ def test_checks_on_masked_columns_are_to_be_proven_and_those_with_own_functions_
     )
     found = planned(people, rules=rules(x="hash", y="keep"))
     assert [proof.check.name for proof in found.proofs] == ["long"]
-    own = table("people", column("x"), checks=(check("own", "public.f(x)", "x", own_functions=True),))
-    assert "calls the database's own functions" in said(planned(own, rules=rules(x="hash")))[0]
+    own = table("people", column("x"), checks=(check("own", "public.f(x)", "x", does_more=True),))
+    assert "calls functions that are not tried on the source" in said(planned(own, rules=rules(x="hash")))[0]
 
 
 def test_a_table_can_be_left_empty_unless_somebody_refers_to_it() -> None:

@@ -20,9 +20,8 @@ class Check:
     expression: str
     """SQL, as the server prints it: names qualified, VALUE for a domain's value."""
     columns: tuple[str, ...] = ()
-    own_functions: bool = False
-    """It calls functions or operators that somebody defined in the database; those are never run by us on the
-    source."""
+    does_more: bool = False
+    """It calls functions of the database's own, or built-in ones that may do more than compute: never tried by us."""
 
 
 @frozen

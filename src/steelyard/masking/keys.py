@@ -26,7 +26,8 @@ def ties(tables: Iterable[Table]) -> list[tuple[Place, ...]]:
         parent[top(one)] = top(other)
 
     for table in tables:
-        for key in table.foreign_keys:
+        # What an extension has brought is not ours to mask.
+        for key in (key for key in table.foreign_keys if key.table in known):
             for own, referenced in zip(key.columns, key.referenced, strict=True):
                 tie((table.name, own), (key.table, referenced))
         if table.root is not None and table.root in known:

@@ -92,6 +92,19 @@ class Plan:
         return next(each for each in self.tables if each.table.name == name)
 
 
+@frozen
+class _Group:
+    """What columns have in common that a foreign key or a partitioned table ties together; often it is only one."""
+
+    settled: tuple[ColumnRule, str] | None
+    tied: bool
+    unique: bool
+    length: int | None
+    bits: int
+    alike: bool
+    """Their types make the same of the same value."""
+
+
 def plan(catalogue: Catalogue, rules: MaskingRules) -> Plan:
     """Everything at once: the refusals are complete, and with none the plan can be carried out."""
     return _Planner(catalogue, rules).plan()
@@ -111,10 +124,12 @@ class _Planner:
     def plan(self) -> Plan:
         self._refuse_misspelt()
         chosen = self._chosen()
-        ties = keys.ties(self._tables)
         self._refuse_empty_targets()
-        settled = {place: self._settled(group, chosen) for group in ties for place in group}
-        tables = [self._table(table, chosen, settled, ties) for table in self._tables]
+        groups: dict[Place, _Group] = {}
+        for places in keys.ties(self._tables):
+            group = self._group(places, self._settled(places, chosen))
+            groups |= dict.fromkeys(places, group)
+        tables = [self._table(table, chosen, groups) for table in self._tables]
         seen: dict[str, Refusal] = {str(refusal): refusal for refusal in self._refusals}
         return Plan(tuple(tables), tuple(seen.values()), tuple(self._proofs), tuple(self._notes()))
 
@@ -181,7 +196,7 @@ class _Planner:
     def _refuse_empty_targets(self) -> None:
         for table in self._tables:
             for key in table.foreign_keys if self._is_copied(table) else ():
-                if not self._is_copied(self._by_name[key.table]):
+                if key.table in self._by_name and not self._is_copied(self._by_name[key.table]):
                     reason = f"refers to {key.table} by {key.name}, and of that no rows are copied."
                     self._refuse(table, None, reason, "Copy its rows as well, or write `rows: none` here too.")
 
@@ -211,7 +226,10 @@ class _Planner:
             for table, column in (where[0] for where in said.values()):
                 self._refusals.append(
                     Refusal(
-                        table, column, f"a foreign key ties columns with different rules: {places}.", "Give them one."
+                        table,
+                        column,
+                        f"a foreign key (or a partition) ties columns with different rules: {places}.",
+                        "Give them one.",
                     )
                 )
         if said:
@@ -240,8 +258,7 @@ class _Planner:
         self,
         table: Table,
         chosen: dict[Place, tuple[ColumnRule, str]],
-        settled: dict[Place, tuple[ColumnRule, str] | None],
-        ties: Sequence[Sequence[Place]],
+        groups: dict[Place, _Group],
     ) -> TablePlan:
         copied = self._is_copied(table) and table.kind == "table"
         if table.kind == "foreign" and self._is_copied(table):
@@ -252,8 +269,8 @@ class _Planner:
             if column.generated:
                 continue
             place = (table.name, column.name)
-            rule, reason = self._decided(table, column, chosen.get(place), settled.get(place))
-            group = next((each for each in ties if place in each), (place,))
+            group = groups.get(place) or self._group((place,), None)
+            rule, reason = self._decided(table, column, chosen.get(place), group.settled)
             mask = self._mask(table, column, rule, group)
             columns.append(ColumnPlan(column, mask, reason, bool(rule.acknowledged)))
         columns = _together(columns)
@@ -292,8 +309,9 @@ class _Planner:
             return KEEP, "unclassified, and the rules say to keep such columns"
         if default == "null":
             return NULL, "unclassified, and the rules say to empty such columns"
-        if self._is_copied(table):
-            spelling = naming.spellings(table.root or table.name)[-1]
+        # What a partitioned table was told goes for its partitions.
+        if self._is_copied(table) and table.root is None:
+            spelling = naming.spellings(table.name)[-1]
             self._refuse(
                 table,
                 column,
@@ -317,36 +335,39 @@ class _Planner:
             reason = f"is shuffled, but what it refers to is not kept ({tied.action})."
             self._refuse(table, column, reason, "Take its rule away; it then follows what it refers to.")
 
-    def _mask(self, table: Table, column: Column, rule: ColumnRule, group: Sequence[Place]) -> Mask:
-        columns = [self._by_name[name].column(other) for name, other in group]
+    def _group(self, places: Sequence[Place], settled: tuple[ColumnRule, str] | None) -> _Group:
+        columns = [self._by_name[name].column(other) for name, other in places]
         lengths = [each.type.element.length if each.type.element else each.type.length for each in columns]
-        tied = any(place in self._in_keys for place in group)
-        unique = any(other in each.columns for name, other in group for each in self._by_name[name].uniques)
+        return _Group(
+            settled,
+            tied=any(place in self._in_keys for place in places),
+            unique=any(other in each.columns for name, other in places for each in self._by_name[name].uniques),
+            length=min((length for length in lengths if length is not None), default=None),
+            bits=min(expressions.bits(each.type) for each in columns),
+            alike=len({_likeness(each) for each in columns}) == 1,
+        )
+
+    def _mask(self, table: Table, column: Column, rule: ColumnRule, group: _Group) -> Mask:
         primary = next((each.columns for each in table.uniques if each.primary), ())
-        if tied and rule.action in ("hash", "fakeName", "fakeEmail", "fakePhone", "fakeAddress", "shiftDates"):
-            self._refuse_unlike(table, column, columns)
+        if (
+            group.tied
+            and not group.alike
+            and rule.action in ("hash", "fakeName", "fakeEmail", "fakePhone", "fakeAddress", "shiftDates")
+        ):
+            reason = "is tied by a foreign key to a column of another type, for which masked values would differ."
+            self._refuse(table, column, reason, "Use keep for both.")
+        is_key = group.unique or group.tied
         return Mask(
             rule.action,
             column.type,
-            unique,
-            min((length for length in lengths if length is not None), default=None),
-            min(expressions.bits(each.type) for each in columns),
+            group.unique,
+            group.length,
+            group.bits,
             rule.value,
             rule.days or DEFAULT_DAYS,
-            uniform=unique or tied,
-            row_key=() if unique or tied else tuple(primary),
+            uniform=is_key,
+            row_key=() if is_key else tuple(primary),
         )
-
-    def _refuse_unlike(self, table: Table, column: Column, columns: Sequence[Column]) -> None:
-        kinds = {
-            expressions.family(each.type)
-            if expressions.family(each.type) in ("text", "integer") and not expressions.is_case_insensitive(each.type)
-            else f"{each.type.name} {each.type.precision} {each.type.scale}"
-            for each in columns
-        }
-        if len(kinds) > 1:
-            reason = "is tied by a foreign key to a column of another type, for which masked values would differ."
-            self._refuse(table, column, reason, "Use keep for both.")
 
     def _into(self, table: Table, columns: Iterable[ColumnPlan]) -> str:
         moves = any(
@@ -360,16 +381,14 @@ class _Planner:
         masked = {each.column.name: each for each in columns if each.is_masked}
         for check in table.checks:
             touched = [name for name in check.columns if name in masked]
-            if touched and check.own_functions:
+            if touched and check.does_more:
                 self._refuse_own_code(table, masked[touched[0]], f"check constraint {check.name}")
             elif touched:
                 self._proofs.append(Proof(table.name, None, check))
         for name, each in masked.items():
-            for check in (
-                *each.column.type.checks,
-                *(each.column.type.element.checks if each.column.type.element else ()),
-            ):
-                if check.own_functions:
+            element = each.column.type.element
+            for check in (*each.column.type.checks, *(element.checks if element else ())):
+                if check.does_more:
                     self._refuse_own_code(
                         table, each, f"check {check.name} of the domain {each.column.type.domains[:1]}"
                     )
@@ -378,9 +397,7 @@ class _Planner:
 
     def _refuse_own_code(self, table: Table, plan: ColumnPlan, what: str) -> None:
         if plan.mask.action != "shuffle" or "domain" not in what:
-            reason = (
-                f"is part of the {what}, which calls the database's own functions; they are not tried on the source."
-            )
+            reason = f"is part of the {what}, which calls functions that are not tried on the source."
             self._refuse(table, plan.column, reason, "Use keep, or drop the constraint.")
 
     def _notes(self) -> Iterable[str]:
@@ -391,6 +408,13 @@ class _Planner:
 
     def _refuse(self, table: Table, column: Column | None, reason: str, instead: str) -> None:
         self._refusals.append(Refusal(table.name, column.name if column else None, reason, instead))
+
+
+def _likeness(column: Column) -> str:
+    kind = expressions.family(column.type)
+    if kind in ("text", "integer") and not expressions.is_case_insensitive(column.type):
+        return f"{kind} {column.type.element is not None}"
+    return f"{column.type.name} {column.type.precision} {column.type.scale}"
 
 
 def _together(columns: list[ColumnPlan]) -> list[ColumnPlan]:

@@ -6,6 +6,7 @@ read, only how many there may be. What belongs to an extension is left out: crea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +45,7 @@ class _Reader:
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
         self._version = connection.info.server_version
+        self._harmless = frozenset(row[0] for row in self._rows(_HARMLESS))
 
     def catalogue(self) -> Catalogue:
         types = self._types()
@@ -68,7 +70,7 @@ class _Reader:
     def _types(self) -> dict[int, dict[str, Any]]:
         checks: dict[int, list[Check]] = {}
         for oid, name, text, own in self._rows(_DOMAIN_CHECKS):
-            checks.setdefault(oid, []).append(Check(name, text, (), own))
+            checks.setdefault(oid, []).append(Check(name, text, (), own or self._does_more(text)))
         names = ("name", "kind", "built_in", "category", "element", "base", "typmod", "not_null", "labels", "extension")
         found: dict[int, dict[str, Any]] = {}
         for oid, *values in self._rows(_TYPES):
@@ -103,7 +105,7 @@ class _Reader:
             )
         checks: dict[int, list[Check]] = {}
         for table, name, text, check_columns, own in self._rows(_TABLE_CHECKS):
-            checks.setdefault(table, []).append(Check(name, text, tuple(check_columns), own))
+            checks.setdefault(table, []).append(Check(name, text, tuple(check_columns), own or self._does_more(text)))
         rows = self._rows(_TABLES)
         for oid, schema, relation, *_ in rows:
             names[oid] = f"{schema}.{relation}"
@@ -139,6 +141,10 @@ class _Reader:
                 pages,
                 extension,
             )
+
+    def _does_more(self, expression: str) -> bool:
+        """A check may call `lo_export` or `set_config` too: only what does nothing but compute is tried."""
+        return any(name not in self._harmless for name in _CALL.findall(_QUOTED.sub("''", expression)))
 
     def _sequences(self) -> Iterable[Sequence]:
         from psycopg import sql
@@ -194,6 +200,14 @@ def _modifier(name: str, typmod: int) -> tuple[int | None, int | None, int | Non
     return None, None, None
 
 
+_CALL: Final = re.compile(r'([a-z_][a-z0-9_]*|"(?:[^"]|"")*")\(')
+_QUOTED: Final = re.compile(r"'(?:[^']|'')*'")
+# Types with a length look like calls. Whole tables as XML would read views, with whatever those call.
+_HARMLESS: Final = """
+    SELECT proname::text FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace
+    GROUP BY 1 HAVING bool_and(provolatile <> 'v' AND proname !~ '_to_xml')
+    UNION ALL
+    SELECT unnest(ARRAY['varying', 'bpchar', 'character', 'numeric', 'bit', 'time', 'timestamp', 'interval'])"""
 # A function, operator or type of the database's own has an oid from 16384 on, and only such are recorded.
 _OWN_CODE: Final = """EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_constraint'::regclass AND d.objid = c.oid
     AND d.refclassid IN ('pg_proc'::regclass, 'pg_operator'::regclass) AND d.refobjid >= 16384)"""

@@ -27,6 +27,8 @@ from steelyard.masking.sessions import SCAN_SETTING
 if TYPE_CHECKING:
     import psycopg
 
+_FEWEST_ROWS_OF_A_PAGE: Final = 30
+"""Where nobody has counted."""
 _WIDE_ENOUGH: Final = 2.0**56
 """Different values that a mask must be able to make before an equal one on both sides means a leak."""
 
@@ -138,7 +140,8 @@ def _share(table: TablePlan, each: ColumnPlan, compared: int) -> str:
     reference = f"t.{quoted(each.column.name)}"
     text = f"{reference}::text" if each.mask.type.built_in else f"pg_catalog.concat({reference})"
     share = 1
-    while table.table.rows / share > compared:
+    rows = max(table.table.rows, table.table.pages * _FEWEST_ROWS_OF_A_PAGE)
+    while rows / share > compared:
         share *= 2
     chosen = f'(pg_catalog.hashtextextended({text} COLLATE "C", 0) & {share - 1}) = 0' if share > 1 else "true"
     key = f"(SELECT pg_catalog.current_setting('{SCAN_SETTING}'))"

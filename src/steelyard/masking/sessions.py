@@ -36,12 +36,15 @@ _SETTINGS: Final = {
     "xmloption": "content",
     "statement_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
-    # A table that somebody holds exclusively fails the copy instead of queueing everybody else behind it.
-    "lock_timeout": "60s",
     # Samples on both sides begin at the same end.
     "synchronize_seqscans": "off",
 }
-_OF_THE_SOURCE: Final = {"default_transaction_isolation": "repeatable read", "default_transaction_read_only": "on"}
+_OF_THE_SOURCE: Final = {
+    "default_transaction_isolation": "repeatable read",
+    "default_transaction_read_only": "on",
+    # A table that somebody holds exclusively fails the copy instead of queueing everybody else behind it.
+    "lock_timeout": "60s",
+}
 _OF_THE_TARGET: Final = {"synchronous_commit": "off", "maintenance_work_mem": "256MB"}
 
 
