@@ -86,7 +86,7 @@ def test_a_database_that_is_not_there_is_waited_for() -> None:
 
     assert composed.desired == {}
     assert "there is no such PostgreSQLInstance" in ready(composed).message
-    assert composed.waits_untold
+    assert composed.look_again
     assert composed.retained == {"login", "connection"}, "what was there stays"
 
 

@@ -19,6 +19,8 @@ from steelyard.kube.objects import Object
 
 _OUR_FINALIZERS = ("cluster.x-k8s.io", "steelyard.dev/claim", "foregroundDeletion", "orphan")
 _SHOWN = 3
+_CONNECTED_TO = ("PostgreSQLInstance", "PostgreSQLAccess")
+"""Kinds whose connection Secret has a uri for psql."""
 
 
 @frozen
@@ -95,6 +97,9 @@ def _of_use(picture: Picture) -> Iterator[str]:
         yield f"use it: {printed} > {file}; kubectl --kubeconfig {file} get nodes"
         return
     secret = objects.mapping(objects.at(claim, "spec", "writeConnectionSecretToRef"))
+    if secret and claim.get("kind") in _CONNECTED_TO:
+        yield f'use it: psql "$({picture.hints.steelyard(f"db uri {name} -n {namespace}")})"'
+        return
     if secret:
         place = f"{secret.get('name')} -n {secret.get('namespace') or namespace}"
         yield f"use it: {picture.hints.kubectl(f'get secret {place} -o yaml')}"
@@ -111,6 +116,11 @@ def _of_scaling(picture: Picture) -> Iterator[str]:
 
 
 def _of_loss(picture: Picture, where: str) -> Iterator[str]:
+    if objects.at(picture.claim, "status", "storage", "level") == "closed":
+        yield f"grant a session to make room: {picture.hints.steelyard(f'db open {where} --for 30m')}"
+        edit = picture.hints.kubectl(f"edit {_named(picture.claim)}")
+        yield f"or let it hold more, with spec.parameters.storageGB: {edit}"
+        return
     lost = [(machine, trouble) for machine in picture.machines if (trouble := troubles.of(machine)) is not None]
     for machine, trouble in lost[:_SHOWN]:
         yield from _of_machine(picture, machine, trouble)

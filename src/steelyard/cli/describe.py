@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from steelyard.api import catalogue, state, troubles
 from steelyard.api.clusterapi import resources as clusterapi
 from steelyard.api.clusterapi import wellknown
-from steelyard.cli import advice, output
+from steelyard.cli import advice, databasefacts, output
 from steelyard.cli.advice import Part, Picture
 from steelyard.cli.hints import PLAIN, Hints
 from steelyard.kube import ages, errors, objects
@@ -149,7 +149,9 @@ def _lines(picture: Picture, now: datetime.datetime, width: int) -> Iterator[str
 def _facts(claim: Object, now: datetime.datetime) -> Iterator[str]:
     used = objects.mapping(objects.at(claim, "status", "parameters"))
     is_cluster = objects.at(claim, "status", "controlPlane") is not None
-    if used and not is_cluster:
+    if databasefacts.is_about(claim):
+        yield from databasefacts.lines(claim, now)
+    elif used and not is_cluster:
         yield from (f"  {key}: {value}" for key, value in used.items())
     elif used:
         yield f"  {used.get('environment')} on {used.get('infrastructure')} machines, {_version(used)}"

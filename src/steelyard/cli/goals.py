@@ -31,6 +31,8 @@ class Goal:
     status: str = "True"
     path: tuple[str | int, ...] = ()
     value: str | None = None
+    other_than: str | None = None
+    """The field at the path has another value than this one."""
 
     @property
     def is_gone(self) -> bool:
@@ -47,6 +49,8 @@ class Goal:
             return True
         if self.path:
             found = objects.at(obj, *self.path)
+            if self.other_than is not None:
+                return found is not None and _text(found) != self.other_than
             return found is not None if self.value is None else _text(found) == self.value
         condition = troubles.condition(obj, self.condition)
         # What is said of an older state of the object is no news of this one.

@@ -14,6 +14,7 @@ from steelyard.cli import (
     config,
     crds,
     creating,
+    db,
     explain,
     kubeconfigs,
     logreading,
@@ -61,6 +62,7 @@ def application(offering: Offering = STANDARD, providers: tuple[Any, ...] | None
     app.command("logs")(logreading.logs)
     app.command("kubeconfig")(reach.options(kubeconfigs.kubeconfig))
     app.add_typer(creating.commands(offering), name="create")
+    app.add_typer(db.commands(), name="db")
     app.command("apply", cls=WithBareDryRun)(reach.options(applying.apply))
     app.command("plan", cls=WithPlanExits)(reach.options(planning.plan))
     app.command("render")(rendering.render)

@@ -36,6 +36,7 @@ OF_CREDENTIALS: Final = "postgresql-access"
 _INSTANCE: Final = "instance"
 _DATABASE: Final = "database"
 _CREDENTIALS: Final = "credentials"
+_LOOK_AGAIN: Final = 5.0
 _MOST: Final = 10
 """Connections of such a login at once, of those that the database has."""
 _ACCESS: Final = {"readWrite": "ReadWrite", "readOnly": "ReadOnly"}
@@ -82,7 +83,8 @@ def compose(claim: Object, observed: Observed, platform: Platform) -> Composed:
         conditions=managed.conditions(claim, "login", Progress(waiting, here.lost), told),
         status={**_status(claim, spec, used, database, observed, details), "compositionRevision": REVISION},
         retained=_retained(database, details, has_secret=place is not None),
-        waits_untold=database is None or not database.config,
+        # Nobody tells of another claim that comes to be.
+        look_again=_LOOK_AGAIN if database is None or not database.config else 0.0,
     )
 
 
@@ -119,7 +121,7 @@ def _login(claim: Object, used: UsedParameters, database: _Database, platform: P
     spec: Object = {
         "providerConfigRef": {"name": database.config},
         "database": database.name,
-        "namePrefix": f"tmp_{naming.digest_of(claim)}_",
+        "namePrefix": f"tmp_{naming.digest_of(claim)}",
         "memberOf": database.owner,
         "access": _ACCESS[used.access],
         "validFor": used.ttl,
