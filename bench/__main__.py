@@ -1,6 +1,6 @@
 """`make bench`: how fast our API server is beside kube-apiserver with etcd, in the same run on the same machine.
 
-python -m bench                     all of it: three rounds of each server in turn, 100 clusters, idle, plans, clones, databases
+python -m bench                     all: three rounds of each server in turn, clusters, idle, plans, clones, databases
 python -m bench --quick             the API servers only, one round each, fewer requests
 python -m bench --ours              without upstream, which then need not be built
 python -m bench --only clusters     one part
