@@ -28,6 +28,8 @@ _TRIED_ROWS: Final = 100_000
 _SHORTEST_LITERAL: Final = 3
 _LITERAL: Final = re.compile(r"'((?:[^']|'')*)'")
 _MOST_LITERALS: Final = 20_000
+_LONGEST_TEXT: Final = 1_000_000
+"""Characters of a function, a view."""
 
 
 def refusals(
@@ -126,7 +128,7 @@ def _words(
     texts = {text.where: text.text for text in catalogue.texts}
     if not texts:
         return
-    query = f"SELECT w, {words.normalised('x')} FROM unnest(%s::text[], %s::text[]) AS u(w, x)"
+    query = f"SELECT w, {words.normalised('x', _LONGEST_TEXT)} FROM unnest(%s::text[], %s::text[]) AS u(w, x)"
     for place, text in connection.execute(query.encode(), (list(texts), list(texts.values()))).fetchall():
         for table, column in words.hits(clear, [text], scan_key):
             yield _in_clear(place, table, column)

@@ -166,7 +166,7 @@ def _elsewhere(
                 continue
             query = f"SELECT DISTINCT {words.normalised('v')} FROM ({values}) AS s"
             texts = (row[0] for row in target.execute(query.encode()).fetchall())
-            for (other, column), count in words.hits(clear, texts, scan_key).items():
+            for (other, column), count in words.hits(clear, texts, scan_key, most=words.MOST_RUNS).items():
                 what = f"has {count} values of the masked column {other}.{column} among its words"
                 yield Leak(
                     table.table.name, each.column.name, f"{what}; mask it, or write `acknowledged: true` if that may be"

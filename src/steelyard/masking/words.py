@@ -8,6 +8,7 @@ words is hashed with the same key.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,13 +29,16 @@ SHORTEST: Final = 6
 _LONGEST: Final = 200
 _RUN: Final = 6
 """Words; an address or a name has no more."""
-_LONGEST_TEXT: Final = 20_000
+_LONGEST_TEXT: Final = 4000
+"""Characters of one value that are looked at."""
+MOST_RUNS: Final = 1_000_000
+"""Of one column: about two seconds."""
 _DIGITS: Final = 16
 
 
-def normalised(reference: str) -> str:
+def normalised(reference: str, longest: int = _LONGEST_TEXT) -> str:
     return (
-        f"pg_catalog.btrim(pg_catalog.regexp_replace(pg_catalog.lower(pg_catalog.left({reference}, {_LONGEST_TEXT})), "
+        f"pg_catalog.btrim(pg_catalog.regexp_replace(pg_catalog.lower(pg_catalog.left({reference}, {longest})), "
         f"'[^[:alnum:]]+', ' ', 'g'))"
     )
 
@@ -60,26 +64,26 @@ def clear(connection: psycopg.Connection[Any], plan: Plan, sampled: int, known: 
     return found
 
 
-def hits(found: Clear, texts: Iterable[str], scan_key: str) -> dict[Place, int]:
-    """How many different values of which masked column are in the texts, which are normalised."""
-    if not found:
-        return {}
-    runs: set[str] = set()
-    for text in texts:
+def hits(found: Clear, texts: Iterable[str], scan_key: str, *, most: int | None = None) -> dict[Place, int]:
+    """How many different values of which masked column are in the texts, which are normalised.
+
+    `most` bounds the runs of words that are looked at; what comes after is not.
+    """
+    digests: dict[str, Place] = {}
+    key, looked_at = scan_key.encode(), 0
+    for text in texts if found else ():
         single = text.split(" ")
         for start in range(len(single)):
-            for count in range(1, _RUN + 1):
-                if start + count > len(single):
-                    break
-                runs.add(" ".join(single[start : start + count]))
-    count_of: dict[Place, int] = {}
-    key = scan_key.encode()
-    for run in runs:
-        if SHORTEST <= len(run) <= _LONGEST:
-            place = found.get(hashlib.sha256(key + run.encode()).hexdigest()[:_DIGITS])
-            if place is not None:
-                count_of[place] = count_of.get(place, 0) + 1
-    return count_of
+            for end in range(start + 1, min(start + _RUN, len(single)) + 1):
+                run = " ".join(single[start:end])
+                if SHORTEST <= len(run) <= _LONGEST:
+                    looked_at += 1
+                    digest = hashlib.sha256(key + run.encode()).hexdigest()[:_DIGITS]
+                    if digest in found:
+                        digests[digest] = found[digest]
+        if most is not None and looked_at > most:
+            break
+    return dict(Counter(digests.values()))
 
 
 def texts_in(table: TablePlan, each: ColumnPlan, sampled: int) -> str | None:
