@@ -63,6 +63,8 @@ class PlatformProcess:
         self._environment = {**os.environ, **(environment or {})}
         self._wrapper = list(wrapper)
         self._victim = victim
+        self.arguments: list[str] = []
+        """More of them, for the next start."""
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Instance:
@@ -72,6 +74,7 @@ class PlatformProcess:
     def launch(self) -> None:
         program = ["-m", "tests.victim", *self._victim] if self._victim is not None else ["-m", "steelyard", "up"]
         arguments = ["--data-dir", str(self.data_dir.root), "--port", "0", "--platform", str(self.platform_file)]
+        arguments += self.arguments
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*self._wrapper, sys.executable, *program, *arguments],

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.ecosystem import cluster_api, kr8s, openbao
+from tests.ecosystem import cluster_api, kr8s, openbao, providersql
 from tests.ecosystem.kubevirt import story as kubevirt
 from tests.ecosystem.outcome import Outcome
 from tests.harness import built, end_in_order
@@ -25,6 +25,7 @@ PARTS: Final[Mapping[str, Callable[[Path, Path, str], Outcome]]] = {
     "kr8s": kr8s.run,
     "kubevirt": kubevirt.run,
     "openbao": openbao.run,
+    "provider-sql": providersql.run,
 }
 BRIEF: Final = ("cluster-api", "kr8s")
 """The others build several large programs first, and run for minutes."""
