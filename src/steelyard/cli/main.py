@@ -26,6 +26,7 @@ from steelyard.cli import (
     reading,
     rendering,
     revising,
+    secrets,
     waiting,
 )
 from steelyard.cli.dryrun import WithBareDryRun
@@ -63,6 +64,7 @@ def application(offering: Offering = STANDARD, providers: tuple[Any, ...] | None
     app.command("kubeconfig")(reach.options(kubeconfigs.kubeconfig))
     app.add_typer(creating.commands(offering), name="create")
     app.add_typer(db.commands(), name="db")
+    app.add_typer(secrets.commands(), name="secrets")
     app.command("apply", cls=WithBareDryRun)(reach.options(applying.apply))
     app.command("plan", cls=WithPlanExits)(reach.options(planning.plan))
     app.command("render")(rendering.render)

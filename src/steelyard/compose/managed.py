@@ -16,6 +16,7 @@ from typing import Final, Protocol
 
 from steelyard.api import state, troubles
 from steelyard.api.crossplane import PUSH_SECRETS
+from steelyard.api.vaultentries import VAULT_ENTRIES
 from steelyard.compose import comparing
 from steelyard.compose.claimkind import ClaimKey
 from steelyard.compose.composed import FIRST_STAGE, Condition, Desired, Observed
@@ -27,6 +28,8 @@ from steelyard.kube.resources import Resource
 VAULT: Final = "vault"
 """Resource name of what puts credentials into Vault. Besides the connection Secret the one part that may be in another
 namespace than the claim's: where the credentials are."""
+_COPIES: Final = frozenset({PUSH_SECRETS, VAULT_ENTRIES})
+"""What keeps in Vault what there is without it, too: while Vault is away it can be used as before."""
 _HAS_BEEN_READY: Final = frozenset((state.AVAILABLE, state.UPDATING, state.DEGRADED))
 
 
@@ -59,7 +62,9 @@ def progress(desired: Mapping[str, Desired], observed: Observed) -> Progress:
     for name, each in desired.items():
         here = observed.resources.get(name)
         waiting = waiting or waiting_for(each, here)
-        if here is not None and troubles.condition(here, "Ready").get("status") == "False":
+        if here is None or each.resource in _COPIES:
+            continue
+        if troubles.condition(here, "Ready").get("status") == "False":
             lost = lost or f"{_called(each)} is not ready{_because(here)}"
     return Progress(waiting, lost)
 
