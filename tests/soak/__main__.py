@@ -24,7 +24,7 @@ import uvloop
 from tests.conformance import upstream
 from tests.conformance.replay import Server
 from tests.harness import end_in_order
-from tests.soak import damage, disk, kills, properties
+from tests.soak import damage, disk, kills, previews, properties
 from tests.soak.fuzz import campaign
 from tests.soak.hostile import report as hostile_report
 from tests.soak.hostile import run as hostile
@@ -102,6 +102,13 @@ def _hostile(folder: Path, given: argparse.Namespace) -> bool:
     return not problems
 
 
+def _previews(folder: Path, given: argparse.Namespace) -> bool:
+    figures = asyncio.run(previews.run(folder, given.count, _say))
+    print(f"previews: {figures.summary()}")
+    print("".join(f"  left: {each}\n" for each in figures.wrong[:20]), end="")
+    return not figures.wrong
+
+
 PARTS: Final[dict[str, tuple[Part, int]]] = {
     "kills": (_kills, 500),
     "disk": (_disk, 10),
@@ -109,6 +116,7 @@ PARTS: Final[dict[str, tuple[Part, int]]] = {
     "fuzz": (_fuzz, 100_000),
     "properties": (properties.run, 5_000),
     "hostile": (_hostile, 600),
+    "previews": (_previews, 1_000),
 }
 
 
@@ -120,7 +128,7 @@ def main() -> int:
         "--seconds",
         type=int,
         default=0,
-        help="kills, fillings, changed bytes, requests, examples or seconds of attacks",
+        help="kills, fillings, changed bytes, requests, examples, seconds of attacks or previews",
     )
     parser.add_argument("--seed", type=int, default=None, help="a new one by default")
     parser.add_argument("--only", action="append", default=[], help="hostile: attacks with this in their name")
