@@ -290,6 +290,48 @@ def test_an_error_on_the_source_is_told_without_the_value_it_is_about(postgres_s
     assert "294276" not in verdict.message
 
 
+def test_a_large_table_is_read_in_parts_that_are_together_all_of_it(
+    postgres_server: PostgresServer, shop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "_PAGES_AT_ONCE", 1)
+    target, verdict = run(postgres_server, shop, rules())
+    assert (verdict.outcome, verdict.rows) == ("copied", 400)
+    assert ask(postgres_server, target, "SELECT count(DISTINCT id) FROM people") == [(200,)]
+
+
+def test_what_is_written_meanwhile_is_not_in_the_copy(postgres_server: PostgresServer) -> None:
+    source = make(postgres_server, SHOP)
+
+    def write(progress: dict[str, Any]) -> None:
+        if progress["stage"] == "schema":
+            with postgres_server.connect(source) as connection:
+                connection.execute("INSERT INTO people (name, email) VALUES ('Secret Late', 'late@corp.invalid')")
+                connection.execute("UPDATE orders SET buyer = 'late@corp.invalid'")
+                connection.execute("DELETE FROM people WHERE id = 200")
+
+    target = fresh_name("copy")
+    postgres_server.create_database(target)
+    verdict = copying.run(Job.model_validate(job(postgres_server, source, target, rules())), write)
+    assert (verdict.outcome, verdict.rows) == ("copied", 400)
+    assert ask(postgres_server, target, "SELECT count(DISTINCT buyer) FROM orders") == [(200,)]
+
+
+def test_sessions_that_are_ended_under_way_fail_the_copy(postgres_server: PostgresServer, shop: str) -> None:
+    def end_sessions(progress: dict[str, Any]) -> None:
+        if progress["stage"] == "rows":
+            ask(
+                postgres_server,
+                "postgres",
+                f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{shop}'",
+            )
+
+    target = fresh_name("copy")
+    postgres_server.create_database(target)
+    verdict = copying.run(Job.model_validate(job(postgres_server, shop, target, rules())), end_sessions)
+    assert verdict.outcome == "failed"
+    assert "Secret" not in verdict.message
+
+
 def test_a_target_that_is_not_empty_is_left_alone(postgres_server: PostgresServer, shop: str) -> None:
     target = make(postgres_server, "CREATE TABLE mine (x int)")
     verdict = copying.run(Job.model_validate(job(postgres_server, shop, target, rules())), lambda _: None)

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import threading
+import traceback
 from typing import Any
 
 from pydantic import ValidationError
@@ -28,7 +29,12 @@ def main() -> int:
     watchdog.start()
     from steelyard.masking import copying
 
-    verdict = copying.run(job, lambda progress: _say({"progress": progress}))
+    try:
+        verdict = copying.run(job, lambda progress: _say({"progress": progress}))
+    except Exception as error:
+        # Where in the code it was is for us; what it was about may quote a value.
+        traceback.print_tb(error.__traceback__)
+        verdict = Verdict("failed", f"something unexpected went wrong ({type(error).__name__})")
     watchdog.cancel()
     return _end(verdict)
 
