@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 import yaml
 
-from steelyard.api import crd, databases, secretdelivery
+from steelyard.api import crd, databases, redisserver, secretdelivery, vaultentries
 from steelyard.compose.composable import COMPOSABLE
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -46,7 +46,7 @@ def problems(schema: Schema, obj: Object) -> list[str]:
 
 @functools.cache
 def _ours() -> dict[str, Object]:
-    of_providers = [crd.definition(each) for each in databases.KINDS]
+    of_providers = [crd.definition(each) for each in (*databases.KINDS, redisserver.KIND, vaultentries.KIND)]
     found = [*COMPOSABLE.definitions("pnats.cloud"), *of_providers, *secretdelivery.definitions()]
     return {objects.name(each): each for each in found}
 

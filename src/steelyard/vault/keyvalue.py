@@ -17,20 +17,15 @@ from steelyard.vault.client import Vault
 
 MANAGED_BY: Final = "managed-by"
 MANAGER: Final = "external-secrets"
-_TRIES: Final = 5
+_TRIES: Final = 10
 
 
 @frozen
 class Stored:
     data: Mapping[str, Any]
     version: int
-    """0 where there is none, or the last one was deleted together with its history."""
     is_managed: bool
     """Whether it was put there by us or by External Secrets."""
-
-    @property
-    def exists(self) -> bool:
-        return bool(self.data) or self.version > 0
 
 
 class KeyValue:
@@ -54,7 +49,7 @@ class KeyValue:
         """Brings what is there to what `edit` makes of it; nothing is written where that is the same. An empty outcome
         deletes the secret with its history. Raises `Invalid` where it is somebody else's."""
         for attempt in range(_TRIES):
-            stored = await self.read(path)
+            stored, version = await self._state(path)
             before: Mapping[str, Any] = stored.data if stored is not None else {}
             after = edit(before)
             if stored is not None and after == before:
@@ -70,7 +65,7 @@ class KeyValue:
                 await self.destroy(path)
                 return True
             try:
-                await self._put(path, after, stored)
+                await self._put(path, after, version, is_new=stored is None)
             except errors.Conflict:
                 if attempt == _TRIES - 1:
                     raise
@@ -98,11 +93,20 @@ class KeyValue:
                     found.append(below)
         return sorted(set(found))
 
-    async def _put(self, path: str, data: Mapping[str, Any], stored: Stored | None) -> None:
+    async def _state(self, path: str) -> tuple[Stored | None, int]:
+        """What is there, and the version that the next one comes after. Where nothing is, that is asked first: whoever
+        writes in between is then noticed."""
+        stored = await self.read(path)
+        if stored is not None:
+            return stored, stored.version
+        last = await self._last_version(path)
+        stored = await self.read(path)
+        return stored, last if stored is None else stored.version
+
+    async def _put(self, path: str, data: Mapping[str, Any], version: int, *, is_new: bool) -> None:
         """The mark comes first: a secret without it would be nobody's after a crash."""
-        if stored is None:
+        if is_new:
             await self._vault.write(f"{self._mount}/metadata/{path}", {"custom_metadata": {MANAGED_BY: MANAGER}})
-        version = stored.version if stored is not None else await self._last_version(path)
         body: Object = {"data": dict(data), "options": {"cas": version}}
         await self._vault.write(f"{self._mount}/data/{path}", body)
 

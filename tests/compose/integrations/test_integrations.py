@@ -53,6 +53,7 @@ def added(platform: str, infrastructure: str) -> set[str]:
 
 
 STORE = {"inside-secret-store", "inside-secret-store-manifests"}
+IN_VAULT = {"vault-auth", "vault-auth-config", "vault-auth-policy", "vault-auth-role"}
 PUSHED = {"vault-copy", "vault", "vault-kubeconfig"}
 ENTRIES = {"istio-postgres", "istio-kafka", "istio-redis", "istio-vault", "istio-temporal"}
 
@@ -63,10 +64,10 @@ ENTRIES = {"istio-postgres", "istio-kafka", "istio-redis", "istio-vault", "istio
         pytest.param("", set[str](), set[str](), id="nothing"),
         pytest.param(enabling("vault"), PUSHED, set[str](), id="vault"),
         pytest.param(enabling("externalSecrets"), set[str](), set[str](), id="no store without vault"),
-        pytest.param(enabling("vault", "externalSecrets"), PUSHED | STORE, set[str](), id="vault and its store"),
+        pytest.param(enabling("vault", "externalSecrets"), PUSHED | STORE | IN_VAULT, set[str](), id="vault and its store"),
         pytest.param(
             enabling("vault", "externalSecrets", "argocd"),
-            PUSHED | STORE | {"argocd-cluster", "external-secrets"},
+            PUSHED | STORE | IN_VAULT | {"argocd-cluster", "external-secrets"},
             {"network-plugin"},
             id="installed by argo cd",
         ),
@@ -205,6 +206,22 @@ def test_the_store_logs_in_where_vault_has_an_engine_for_this_cluster_alone() ->
             }
         },
     }
+    entries = {name: part.object["spec"] for name, part in composed.desired.items() if name.startswith("vault-auth")}
+    assert entries["vault-auth"]["path"] == f"sys/auth/kubernetes-{HOME}"
+    assert entries["vault-auth-config"]["path"] == f"auth/kubernetes-{HOME}/config"
+    assert entries["vault-auth-role"]["path"] == f"auth/kubernetes-{HOME}/role/vcluster-dev"
+    assert entries["vault-auth-role"]["data"]["bound_service_account_names"] == ["external-secrets-sa"]
+    assert entries["vault-auth-role"]["data"]["token_policies"] == [f"steelyard-cluster-{HOME}"]
+    told = condition(composed, "VaultConfigured")
+    assert (told.status, told.reason) == ("False", "Configuring"), "nothing of it is there yet"
+
+
+def test_where_the_platform_does_not_set_vault_up_it_says_what_there_is_to_do() -> None:
+    asked = claim("simulated")
+    file = "integrations: {vault: {enabled: true, configure: false}, externalSecrets: {enabled: true}}"
+    composed = compose(asked, file, up(asked))
+
+    assert not [name for name in composed.desired if name.startswith("vault-auth")]
     told = condition(composed, "VaultConfigured")
     assert told.status == "Unknown", "nothing here sets it up, and the claim does not claim so"
     assert f"auth/kubernetes-{HOME}" in told.message

@@ -13,6 +13,7 @@ import pytest_asyncio
 from steelyard import settings
 from steelyard.api.clusterapi import resources as clusterapi
 from steelyard.api.crossplane import PUSH_SECRETS
+from steelyard.api.vaultentries import VAULT_ENTRIES
 from steelyard.compose import names
 from steelyard.compose.infrastructures import kubevirt
 from steelyard.compose.integrations import argocd, inside, sharedservices
@@ -36,7 +37,13 @@ integrations:
   backstage: {enabled: true}
 """
 SPACES = ("argocd", "crossplane-system", "backstage", "shared-services")
-OF_OTHERS = (argocd.APPLICATIONS, inside.CLUSTER_RESOURCE_SETS, PUSH_SECRETS, sharedservices.SERVICE_ENTRIES)
+OF_OTHERS = (
+    argocd.APPLICATIONS,
+    inside.CLUSTER_RESOURCE_SETS,
+    PUSH_SECRETS,
+    sharedservices.SERVICE_ENTRIES,
+    VAULT_ENTRIES,
+)
 KUBECONFIG = test_kubevirt.KUBECONFIG.replace(b"192.168.0.225:6443", b"127.0.0.1:40001")
 
 
@@ -71,6 +78,7 @@ async def programs_are_done(stage: Stage, *kinds: Resource) -> None:
         argocd.APPLICATIONS: {"sync": {"status": "Synced"}, "health": {"status": "Healthy"}},
         inside.CLUSTER_RESOURCE_SETS: {"conditions": [{"type": "ResourcesApplied", **condition}]},
         PUSH_SECRETS: {"conditions": [{"type": "Ready", **condition}]},
+        VAULT_ENTRIES: {"conditions": [{"type": "Ready", **condition}]},
     }
     for kind in kinds or said:
         for obj in (await stage.client.list(kind)).items:
@@ -116,6 +124,7 @@ async def test_ready_waits_for_each_program_and_an_idle_cluster_causes_no_write(
     await comes_up(stage)
     assert (await stage.condition("Synced"))[0] == "True"
     assert await made(stage) == {
+        "/VaultEntry",
         "argocd/Secret",
         "argocd/Application",
         "backstage/ConfigMap",
@@ -137,6 +146,9 @@ async def test_ready_waits_for_each_program_and_an_idle_cluster_causes_no_write(
         await programs_are_done(stage, kind)
     assert (await stage.condition("Ready"))[:2] == ("True", "Available")
     assert await stage.condition("Integrated") == ("None", "None", "None")
+    assert (await stage.condition("VaultConfigured"))[:2] == ("False", "Configuring")
+    await programs_are_done(stage, VAULT_ENTRIES)
+    assert (await stage.condition("VaultConfigured"))[:2] == ("True", "Configured")
 
     revision = stage.store.revision
     await stage.look_again()
