@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import ownservers
 from tests.harness import PlatformProcess, built
 from tests.soak import properties
 
@@ -26,6 +27,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("same")
+ownservers.keep_apart()
 
 
 @pytest.fixture(scope="session")

@@ -50,13 +50,9 @@ async def _running(made: tuple[Path, Path], **settings: Any) -> AsyncGenerator[E
 
 
 def _connect(server: EmbeddedServer, **more: Any) -> psycopg.Connection[Any]:
-    given: dict[str, Any] = {
-        "host": "127.0.0.1",
-        "port": server.port,
-        "user": server.username,
-        "password": server.password(),
-    }
-    return psycopg.connect(**{**given, "dbname": "postgres", "connect_timeout": 10, **more}, autocommit=True)
+    given: dict[str, Any] = {"host": "127.0.0.1", "port": server.port, "dbname": "postgres", "connect_timeout": 10}
+    given |= {"user": server.username, "password": server.password(), **more}
+    return psycopg.connect(**given, autocommit=True)
 
 
 async def _again(server: EmbeddedServer) -> None:
@@ -225,7 +221,7 @@ def test_a_directory_that_its_user_cannot_enter_is_refused(tmp_path: Path) -> No
     somebody = account.Account("somebody", 64000, 64000, is_another=True)
     with pytest.raises(Refused, match="may not enter"):
         layout.directory(str(closed / "server"), tmp_path, tmp_path, somebody)
-    assert layout.directory(None, closed / "postgres-provider", tmp_path, somebody).is_relative_to(layout.ELSEWHERE)
+    assert layout.directory(None, closed / "postgres-provider", tmp_path, somebody).is_relative_to(layout.elsewhere())
     me = account.Account("me", os.getuid(), os.getgid(), is_another=False)
     assert layout.directory(None, closed / "postgres-provider", tmp_path, me) == closed / "postgres-provider" / "server"
 

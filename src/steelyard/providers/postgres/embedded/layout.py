@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import secrets
 import socket
 from pathlib import Path
@@ -25,7 +26,8 @@ from steelyard.frozen import frozen
 from steelyard.providers.postgres.embedded.account import Account
 from steelyard.providers.postgres.problems import Broken, Refused
 
-ELSEWHERE: Final = Path("/var/lib/steelyard/postgres")
+VARIABLE: Final = "STEELYARD_SERVERS_DIR"
+"""Environment: instead of /var/lib/steelyard."""
 ADMINISTRATOR: Final = "steelyard"
 LOOPBACK: Final = "127.0.0.1"
 _SOCKET_PATH_BYTES: Final = 107
@@ -112,7 +114,12 @@ def directory(asked: str | None, folder: Path, data_dir: Path, account: Account)
     if account.may_enter(beside):
         return beside
     digest = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:16]
-    return ELSEWHERE / digest / folder.name
+    return elsewhere() / digest / folder.name
+
+
+def elsewhere() -> Path:
+    """Where servers have their data whose user cannot enter the platform's data directory."""
+    return Path(os.environ.get(VARIABLE) or "/var/lib/steelyard") / "postgres"
 
 
 def prepare(decided: Record, account: Account) -> None:

@@ -315,7 +315,7 @@ class EmbeddedServer:
     def _runnable(self, found: Programs, account: Account) -> Programs:
         if account.may_enter(found.folder) or not found.is_wheel:
             return found
-        root = layout.ELSEWHERE
+        root = layout.elsewhere()
         root.mkdir(parents=True, exist_ok=True, mode=0o755)
         return programs.reachable_copy(found, root)
 
