@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from steelyard.api.databases import USAGES
 from steelyard.kube.objects import Object
 from steelyard.providers.postgres.usage import plan
+from steelyard.providers.postgres.usage.looking import Watchman
 from steelyard.providers.postgres.usage.plan import Reported
 from steelyard.providers.postgres.usage.reconcile import DatabaseUsageReconciler
 from tests.postgresserver import PostgresServer, postgres_server
@@ -126,3 +128,22 @@ async def test_a_server_that_is_away_is_told_and_the_figures_stay(rig: Rig, data
     assert said(obj, "Synced")[:2] == ("False", "ReconcileError")
     assert "cannot be reached" in said(obj, "Synced")[2]
     assert obj["status"]["percent"] == 0
+
+
+async def test_whoever_comes_in_the_moment_in_which_a_look_ends_does_not_hold_up_the_rest(
+    rig: Rig, database: str
+) -> None:
+    watchman = Watchman(rig.tools.servers, CONFIG, rig.clock, 60.0)
+
+    async def ask(number: int) -> None:
+        # In every turn of the event loop somebody comes, so also in the one in which a look has just ended.
+        for _ in range(number):
+            await asyncio.sleep(0)
+        await watchman.size_of(f"{database}_{number}")
+
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(30)
+    try:
+        await asyncio.gather(*(ask(number) for number in range(400)))
+    finally:
+        signal.alarm(0)

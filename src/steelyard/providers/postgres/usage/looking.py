@@ -77,17 +77,13 @@ class Watchman:
 
     async def _look(self) -> None:
         """Whoever comes while somebody looks waits for that; if it is not for what they want, they look next."""
-        while self._looking is not None:
+        while self._looking is not None and not self._looking.done():
             await asyncio.shield(self._looking)
         is_due = self.next_look_in <= 0
         names = self._names if is_due else self._names - self._asked
-        if not names:
-            return
-        self._looking = asyncio.create_task(self._look_once(frozenset(names), is_due=is_due))
-        try:
+        if names:
+            self._looking = asyncio.create_task(self._look_once(frozenset(names), is_due=is_due))
             await asyncio.shield(self._looking)
-        finally:
-            self._looking = None
 
     async def _look_once(self, names: frozenset[str], *, is_due: bool) -> None:
         wanted = sorted(names, key=self._age)[:_AT_MOST]
