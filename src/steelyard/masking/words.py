@@ -98,12 +98,12 @@ def texts_in(table: TablePlan, each: ColumnPlan, sampled: int) -> str | None:
     if kind in ("integer", "numeric", "float", "boolean", "date", "timestamp", "enum", "bytea", "uuid"):
         return None
     if of.element is not None:
-        return f"SELECT pg_catalog.concat(e) AS v FROM {rows}, pg_catalog.unnest({reference}) AS u(e)"
+        return f"SELECT pg_catalog.concat(u.e) AS v FROM {rows}, pg_catalog.unnest({reference}) AS u(e)"
     if kind in ("json", "jsonb"):
         return (
-            f"SELECT j #>> '{{}}' AS v FROM {rows}, "
+            f"SELECT u.j #>> '{{}}' AS v FROM {rows}, "
             f"pg_catalog.jsonb_path_query({reference}::jsonb, 'strict $.**') AS u(j) "
-            f"WHERE pg_catalog.jsonb_typeof(j) IN ('string', 'number')"
+            f"WHERE pg_catalog.jsonb_typeof(u.j) IN ('string', 'number')"
         )
     return f"SELECT pg_catalog.concat({reference}) AS v FROM {rows}"
 
