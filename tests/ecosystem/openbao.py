@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
 import subprocess
+import sys
 import tempfile
 import textwrap
 import urllib.error
@@ -110,6 +112,8 @@ async def _story(folder: Path, bao: BaoServer, postgres: PostgresServer) -> Asyn
             async for each in step(client, bao):
                 yield each
         async for each in _logins(client, bao, postgres, platform):
+            yield each
+        async for each in _command_line(folder, bao):
             yield each
         async for each in _troubles(client, bao):
             yield each
@@ -530,6 +534,51 @@ async def _logins(
     with postgres.connect() as connection:
         connection.execute("DROP DATABASE dev_shop")
     yield "Vault forgets the database, and holds no session in it"
+
+
+async def _command_line(folder: Path, bao: BaoServer) -> AsyncIterator[str]:
+    def called(*words: str) -> tuple[int, Any]:
+        command = [
+            sys.executable,
+            "-m",
+            "steelyard",
+            "secrets",
+            *words,
+            "--data-dir",
+            str(folder / "data"),
+            "-o",
+            "json",
+        ]
+        login = {"VAULT_ADDR": bao.address, "VAULT_TOKEN": bao.token, "VAULT_CACERT": str(bao.authority)}
+        done = subprocess.run(
+            command, env={**os.environ, **login}, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert not any(each in done.stdout + done.stderr for each in (bao.token, "first")), "a value is printed"
+        assert done.stdout, done.stderr
+        return done.returncode, json.loads(done.stdout)
+
+    _, listed = await asyncio.to_thread(called, "tree")
+    kept = {each["path"]: each for each in listed}
+    assert kept["shared-services/kafka"]["keys"] == ["brokers"]
+    assert kept["sys/policies/acl/steelyard-ci-cd"]["state"] == "kept"
+    yield "steelyard secrets tree lists what is kept where"
+
+    for path in bao.call("LIST", "secret/metadata/apps")["data"]["keys"]:
+        assert path, "there is something of the steps before"
+    code, found = await asyncio.to_thread(called, "diff")
+    different = {each["path"]: each["difference"] for each in found}
+    assert code == 1, found
+    assert different["apps/dev/theirs"] == "not the platform's", found
+    before = bao.call("GET", "secret/data/shared-services/postgres")["data"]["data"]
+    bao.call("POST", "secret/data/shared-services/postgres", {"data": {"host": "x", "user": "y"}})
+    bao.call("PUT", "sys/policies/acl/steelyard-ci-cd", {"policy": ""})
+    bao.call("DELETE", "secret/metadata/shared-services/temporal")
+    code, found = await asyncio.to_thread(called, "diff")
+    told = [each["difference"] for each in found if each["path"].startswith("shared-services")]
+    expected = ["keys missing: port", "keys that the platform did not put there: user", "missing"]
+    assert sorted(told) == sorted(expected), found
+    bao.call("POST", "secret/data/shared-services/postgres", {"data": before})
+    yield "steelyard secrets diff tells what is missing, too much and changed, and no value"
 
 
 async def _troubles(client: Client, bao: BaoServer) -> AsyncIterator[str]:

@@ -31,6 +31,8 @@ def test_every_exception_of_the_libraries_becomes_one_of_ours() -> None:
         (said.Forbidden("", errors=["permission denied"]), errors.Refused, "policy"),
         (said.InvalidPath("", errors=[]), errors.NotFound, "nothing at"),
         (said.InvalidRequest("", errors=["missing type"]), errors.Invalid, "missing type"),
+        (said.UnexpectedError("", errors=["unsupported operation"]), errors.Invalid, "cannot be asked"),
+        (said.UnexpectedError("", errors=["gateway timeout"]), errors.Away, "tried again"),
         (said.InvalidRequest("", errors=["check-and-set parameter did not match"]), errors.Conflict, "tried again"),
         (said.InternalServerError("", errors=["1 error occurred:\n\t* disk\n\n"]), errors.Invalid, "disk"),
         (requests.exceptions.ConnectTimeout("slow"), errors.Away, "in time"),

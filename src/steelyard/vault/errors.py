@@ -84,6 +84,8 @@ def mapped(error: Exception, address: str, path: str, *, is_sealed: bool | None 
             return Conflict(f"somebody else wrote to {path} in Vault; it is tried again")
         case said.InvalidRequest() | said.ParamValidationError() | said.UnsupportedOperation():
             return Invalid(f"Vault at {address} does not accept what is put at {path}: {text}")
+        case said.UnexpectedError() if "unsupported" in text:
+            return Invalid(f"Vault at {address} cannot be asked that of {path}: {text}")
         case said.RateLimitExceeded() | said.VaultDown() | said.BadGateway() | said.UnexpectedError():
             return Away(f"Vault at {address} does not serve requests now ({text}); it is tried again")
         case said.InternalServerError():

@@ -64,7 +64,9 @@ ENTRIES = {"istio-postgres", "istio-kafka", "istio-redis", "istio-vault", "istio
         pytest.param("", set[str](), set[str](), id="nothing"),
         pytest.param(enabling("vault"), PUSHED, set[str](), id="vault"),
         pytest.param(enabling("externalSecrets"), set[str](), set[str](), id="no store without vault"),
-        pytest.param(enabling("vault", "externalSecrets"), PUSHED | STORE | IN_VAULT, set[str](), id="vault and its store"),
+        pytest.param(
+            enabling("vault", "externalSecrets"), PUSHED | STORE | IN_VAULT, set[str](), id="vault and its store"
+        ),
         pytest.param(
             enabling("vault", "externalSecrets", "argocd"),
             PUSHED | STORE | IN_VAULT | {"argocd-cluster", "external-secrets"},
