@@ -288,7 +288,17 @@ def test_processes_are_ready_once_their_password_is_there_and_their_secret_is_wr
 
     there = served(asked)
     both = Observed({**there.resources, "connection": first.desired["connection"].object}, there.required)
-    assert condition(compose(asked, both, PROCESSES), "Ready").message == "one server with 1 GiB of memory"
+    told = "one server with 1 GiB of memory at 127.0.0.1:20001"
+    assert condition(compose(asked, both, PROCESSES), "Ready").message == told
+
+
+def test_a_cache_that_fills_up_says_so() -> None:
+    filling = {"type": "MemoryAvailable", "status": "False", "message": "at least 95 % of the 768 MiB are used"}
+    asked = claim()
+    ready = condition(compose(asked, served(asked, conditions=[filling]), PROCESSES), "Ready")
+
+    assert ready.status == "True"
+    assert ready.message.endswith("at 127.0.0.1:20001; at least 95 % of the 768 MiB are used")
 
 
 def test_a_cache_whose_replicas_are_behind_can_be_used_and_says_so() -> None:

@@ -81,7 +81,7 @@ def compose(claim: Object, observed: Observed, platform: Platform) -> Composed:
     )
     waiting_for = here.waiting_for or _waiting_for_secrets(claim, spec, observed, details) or made.behind
     servers = f"a primary and {used.replicas} replicas" if used.replicas > 1 else "one server"
-    told = f"{servers} with {used.memory_gb} GiB of memory"
+    told = f"{servers} with {used.memory_gb} GiB of memory{made.told}"
     called = naming.of_object(objects.namespace(claim), name)
     resource = RELEASES if revision == AS_RELEASE else SERVERS
     requirements = {

@@ -18,6 +18,8 @@ class Making:
     """Fields of the claim's status."""
     details: Callable[[Mapping[str, str]], dict[str, str] | None]
     """Of the credentials that the provider wrote: what an application needs to connect, or None until it is there."""
+    told: str = ""
+    """What else there is to say of one that is as asked for: where it is, how full it is."""
     behind: str = ""
     """What is not yet as asked for, although it can be used."""
     not_in_force: tuple[str, ...] = ()

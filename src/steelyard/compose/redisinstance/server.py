@@ -35,6 +35,9 @@ def making(
         place |= {"host": found.get("host"), "port": found["port"]}
     rotated = objects.at(found, "rotation", "at")
     replicated = troubles.condition(observed, "Replicated") if observed is not None else {}
+    filling = troubles.condition(observed, "MemoryAvailable") if observed is not None else {}
+    told = f" at {found.get('host')}:{found['port']}" if found.get("port") else ""
+    told += f"; {filling.get('message')}" if filling.get("status") == "False" else ""
     return Making(
         part=_part(claim, name, used, settings, credentials),
         in_vault={
@@ -46,6 +49,7 @@ def making(
         },
         status={**place, **({"rotatedAt": rotated} if rotated else {})},
         details=_details,
+        told=told,
         behind=f"{replicated.get('message')}" if replicated.get("status") == "False" else "",
     )
 

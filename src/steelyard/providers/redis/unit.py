@@ -20,6 +20,7 @@ from steelyard.providers.redis.reconcile import RedisServerReconciler
 from steelyard.providers.toolkit.provider import Ground, Provider, Service, Started
 
 NAME: Final = "redis"
+_CALLED: Final = "Redis"
 _WORKERS: Final = 8
 
 
@@ -67,13 +68,13 @@ def services(fleet: Fleet) -> list[Service]:
     launch = fleet.launch
     if launch is None:
         try:
-            return [Service(NAME, "not needed yet", str(program.find()))]
+            return [Service(_CALLED, "not needed yet", str(program.find()))]
         except program.NoProgram as error:
-            return [Service(NAME, "down", str(error))]
+            return [Service(_CALLED, "down", str(error))]
     user = f", as {launch.runner.name}" if launch.runner is not None else ""
     caches, servers = len(fleet.groups), fleet.running
     told = Service(
-        NAME,
+        _CALLED,
         "running" if servers else "not needed yet",
         f"{launch.program}{user}; {servers} {'server' if servers == 1 else 'servers'} of "
         f"{caches} {'cache' if caches == 1 else 'caches'}",
@@ -84,7 +85,7 @@ def services(fleet: Fleet) -> list[Service]:
 def _unknown(fleet: Fleet, uid: str) -> Service:
     """Never removed by itself: a backup that was brought back may be older than the cache."""
     return Service(
-        NAME,
+        _CALLED,
         "down",
         f"files of a cache that the platform does not know are in {fleet.folders.group(uid)}, as after a restore; end "
         "what runs there and remove them if nobody needs them",
