@@ -186,8 +186,10 @@ def rotate(
         await _wish(here, found, ROTATE)
         output.result(f"{output.object_name(found.obj)}: a new login was asked for")
         if wait_:
-            now = await _until_changed(here, found, deadline, before)
-            output.note(f"{found} has the login {now}; the connection Secret has it already")
+            now = await _until_changed(here, found, deadline, before, ("status", "role"))
+            output.note(
+                f"{found} has the login {objects.at(now, 'status', 'role')}; the connection Secret has it already"
+            )
 
     session.run(given, command)
 
@@ -209,12 +211,14 @@ def refresh(
         found = await _database(here, name, here.namespace(namespace))
         if objects.at(found.obj, "status", "clone") is None:
             raise CommandError(f"{found} is no copy of another database; nothing was done")
-        before = objects.at(found.obj, "status", "database")
+        before = objects.at(found.obj, "status", "clone", "generation")
         await _wish(here, found, REFRESH)
         output.result(f"{output.object_name(found.obj)}: a new copy was asked for")
         if wait_:
-            now = await _until_changed(here, found, deadline, before, "database")
-            output.note(f"{found} is {now} from now on; the connection Secret has it already")
+            now = await _until_changed(here, found, deadline, before, ("status", "clone", "generation"))
+            output.note(
+                f"{found} is {objects.at(now, 'status', 'database')} from now on; the connection Secret has it already"
+            )
 
     session.run(given, command)
 
@@ -356,12 +360,13 @@ async def _annotate(here: Session, found: Found, annotation: str, value: str) ->
     await here.client.patch(found.resource, objects.name(found.obj), patch, objects.namespace(found.obj))
 
 
-async def _until_changed(here: Session, found: Found, deadline: float, before: object, field: str = "role") -> str:
-    """Until a field of the status is another, and the claim is as asked for or at least usable."""
-    goal = goals.Goal(words="changed", path=("status", field), other_than=str(before or ""))
+async def _until_changed(
+    here: Session, found: Found, deadline: float, before: object, field: tuple[str, ...]
+) -> Object:
+    """The claim, once a field of it has another value."""
+    goal = goals.Goal(words="changed", path=field, other_than="" if before is None else str(before))
     await waiting.until(here, found, goal, deadline, quiet=True)
-    now = await here.client.get(found.resource, objects.name(found.obj), objects.namespace(found.obj))
-    return str(objects.at(now, "status", field))
+    return await here.client.get(found.resource, objects.name(found.obj), objects.namespace(found.obj))
 
 
 def _dumps(claim: Object) -> list[Object]:
