@@ -90,3 +90,17 @@ async def test_what_stands_is_recognised_whatever_the_server_added_to_it(
     monkeypatch.setattr(LocalClient, "apply", refuse)
     after = await ensured(client, resource, wanted)
     assert objects.resource_version(after) == objects.resource_version(before)
+
+
+async def test_what_is_no_longer_wanted_of_a_mark_goes_and_the_rest_stays(client: Client) -> None:
+    mark = standing.Mark("of", "vault", (CONFIG_MAPS,))
+    marked = {**settings(a="1"), "metadata": {"name": "one", "namespace": "default", "labels": {"of": "vault"}}}
+    other = {**settings(a="1"), "metadata": {"name": "two", "namespace": "default", "labels": {"of": "vault"}}}
+    await client.create(CONFIG_MAPS, settings(a="not of the mark"))
+
+    await standing.keep(client, [(CONFIG_MAPS, marked), (CONFIG_MAPS, other)], mark, "steelyard")
+    await standing.keep(client, [(CONFIG_MAPS, other)], mark, "steelyard")
+
+    left = {objects.name(each) for each in (await client.list(CONFIG_MAPS, "default")).items}
+    assert {"settings", "two"} <= left
+    assert "one" not in left
