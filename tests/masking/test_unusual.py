@@ -27,10 +27,10 @@ insert into sub values
 create table exprp (id int, at timestamp, who text) partition by range (date_trunc('month', at));
 create table exprp1 partition of exprp for values from ('2020-01-01') to ('2030-01-01');
 insert into exprp values (1,'2021-05-05','zqthree');
-create table arr (id int generated always as identity primary key, m text[][], d mails, e mail[], x xml, n numeric,
+create table arr (id int generated always as identity primary key, m text[][], d mails, e mail[], x tsvector, n numeric,
     dt date, ts timestamp, iv interval, r int4range, b bit(3), c char(5), "char" "char", mo money, pt point, f real);
 insert into arr (m, d, e, x, n, dt, ts, iv, r, b, c, mo, pt, f) values (array[['zqa', 'zqb'], ['zqc', 'zqd']],
-    array['zq@e']::mails, array['zq@f']::mail[], '<a>zq</a>', 'NaN', 'infinity', '-infinity', '1 day', '[1,3)', B'101',
+    array['zq@e']::mails, array['zq@f']::mail[], 'zqx', 'NaN', 'infinity', '-infinity', '1 day', '[1,3)', B'101',
     'zqz', 12, '(1,2)', 1.5);
 create table par (id int primary key, secret text);
 create table chi (extra text) inherits (par);
