@@ -27,6 +27,7 @@ from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, SECRETS, Resource
 from steelyard.kube.runtime import conditions
+from steelyard.providers.postgres.embedded import layout
 from tests.harness import INSTANT, PlatformProcess
 
 NAMESPACE: Final = "previews"
@@ -85,8 +86,7 @@ class Figures:
 
 async def run(folder: Path, count: int, say: Callable[[str], None]) -> Figures:
     figures = Figures(count)
-    with PlatformProcess(folder / "platform", platform=INSTANT) as process:
-        process.start()
+    with _started(folder) as process:
         client = process.client()
         watching = asyncio.create_task(_watch(process, folder, figures))
         try:
@@ -102,7 +102,7 @@ async def run(folder: Path, count: int, say: Callable[[str], None]) -> Figures:
             watching.cancel()
             await client.close()
         process.terminate(60)
-    with _started_later(folder, _SHORTLY_BEFORE) as process:
+    with _started(folder, _SHORTLY_BEFORE) as process:
         client = process.client()
         try:
             await _all(client, count, "announced", lambda each: conditions.is_true(each, "Expiring"), say)
@@ -110,7 +110,7 @@ async def run(folder: Path, count: int, say: Callable[[str], None]) -> Figures:
             await client.close()
         process.terminate(60)
     started = time.monotonic()
-    with _started_later(folder, _AFTERWARDS) as process:
+    with _started(folder, _AFTERWARDS) as process:
         client = process.client()
         watching = asyncio.create_task(_watch(process, folder, figures))
         try:
@@ -124,12 +124,20 @@ async def run(folder: Path, count: int, say: Callable[[str], None]) -> Figures:
     return figures
 
 
-def _started_later(folder: Path, seconds: int) -> PlatformProcess:
-    later = folder / f"later-{seconds}"
-    later.mkdir()
-    (later / "sitecustomize.py").write_text(_LATER_CLOCK.format(seconds=seconds))
-    process = PlatformProcess(folder / "platform", platform=INSTANT, environment={"PYTHONPATH": str(later)})
-    process.start()
+def _started(folder: Path, later: int = 0) -> PlatformProcess:
+    """A platform whose clock is ahead by so many seconds. Its server's files are in the folder, whoever runs it."""
+    folder.chmod(0o755)
+    ahead = folder / f"ahead-{later}"
+    ahead.mkdir()
+    if later:
+        (ahead / "sitecustomize.py").write_text(_LATER_CLOCK.format(seconds=later))
+    environment = {"PYTHONPATH": str(ahead), layout.VARIABLE: str(folder / "servers")}
+    process = PlatformProcess(folder / "platform", platform=INSTANT, environment=environment)
+    try:
+        process.start()
+    except BaseException:
+        process.kill()
+        raise
     return process
 
 
