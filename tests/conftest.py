@@ -27,7 +27,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("same")
-ownservers.keep_apart()
+_OWN_SERVERS = ownservers.keep_apart()
+
+
+def pytest_unconfigure() -> None:
+    ownservers.end(_OWN_SERVERS)
 
 
 @pytest.fixture(scope="session")

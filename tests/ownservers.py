@@ -1,12 +1,11 @@
 """Servers that platforms under test run themselves: their data is in a folder of the test process, and ends with it.
 
-A platform that runs as root has them outside of its data directory, and one that was killed leaves them running, for the
-next one to adopt. After the tests there is no next one.
+A platform that runs as root has them outside of its data directory, and one that was killed leaves them running, for
+the next one to adopt. After the tests there is no next one.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import shutil
@@ -21,17 +20,16 @@ from steelyard.providers.postgres.embedded.layout import VARIABLE
 _DEADLINE: Final = 10.0
 
 
-def keep_apart() -> None:
-    """For this process and those that it starts."""
+def keep_apart() -> Path:
+    """For this process and those that it starts; the folder."""
     folder = Path(tempfile.mkdtemp(prefix="steelyard-servers-"))
     folder.chmod(0o755)
     os.environ[VARIABLE] = str(folder)
-    atexit.register(_end, folder, os.getpid())
+    return folder
 
 
-def _end(folder: Path, owner: int) -> None:
-    if os.getpid() != owner:
-        return
+def end(folder: Path) -> None:
+    """Nothing of theirs is left then."""
     left = [pid for path in folder.glob("postgres/*/*/data/postmaster.pid") for pid in _running(path)]
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
