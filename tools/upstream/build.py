@@ -4,8 +4,9 @@
     python3 tools/upstream/build.py go           prints the Go command that builds them
 
 Each module pins one set of versions: kubectl alone (small, and built most often), Kubernetes' servers, etcd, Cluster
-API's managers, its provider for KubeVirt, OpenBao, Crossplane's provider-sql. A module of ours that requires the one with
-the program ignores the `replace` lines of that one, which point to folders beside it, and takes what was published instead.
+API's managers, its provider for KubeVirt, External Secrets, OpenBao, Crossplane's provider-sql. A module of ours that
+requires the one with the program ignores the `replace` lines of that one, which point to folders beside it, and takes
+what was published instead.
 
 Programs land in a cache outside the tree, in a folder named by a digest of everything that goes into them, so that a
 second call only prints the path and an edit of the module never meets a stale program. Several calls at once are safe:
@@ -34,6 +35,7 @@ ETCD = "3.6.6"
 CLUSTER_API = "1.11.3"
 CLUSTER_API_PROVIDER_KUBEVIRT = "0.1.10"
 OPENBAO = "2.4.0"
+EXTERNAL_SECRETS = "0.20.4"
 PROVIDER_SQL = "0.16.0"
 
 
@@ -68,6 +70,12 @@ PROGRAMS = {
         HERE / "cluster-api-provider-kubevirt",
         "sigs.k8s.io/cluster-api-provider-kubevirt",
         HERE / "cluster-api-provider-kubevirt",
+    ),
+    "external-secrets": Program(
+        EXTERNAL_SECRETS,
+        HERE / "external-secrets",
+        "github.com/external-secrets/external-secrets",
+        HERE / "external-secrets",
     ),
     "bao": Program(OPENBAO, HERE / "openbao", "github.com/openbao/openbao", HERE / "openbao"),
     "provider-sql": Program(
