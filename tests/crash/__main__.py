@@ -1,12 +1,15 @@
 """`make crash`: one life for each write that a cluster's life takes, each killed at another write.
 
-Prints how many writes there are, and fails unless every life ends as the undisturbed one did.
+Prints how many writes there are, and fails unless every life ends as the undisturbed one did. `ARGS=postgres`: the same
+for the statements of a database's life.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,7 +23,10 @@ async def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--every", type=int, default=1, help="only every Nth write")
+    parser.add_argument("what", nargs="?", choices=["clusters", "postgres"], default="clusters")
     arguments = parser.parse_args()
+    if arguments.what == "postgres":
+        return _databases()
     with tempfile.TemporaryDirectory(prefix="steelyard-crash-") as name:
         root = Path(name)
         reference = await undisturbed(root / "reference")
@@ -52,6 +58,12 @@ async def main() -> int:
     print(f"{survived} lives killed and resumed with the same end, {len(failures)} failures, {took:.0f} s")
     print(f"{survived} passed, {len(failures)} failed")
     return 1 if failures or not survived else 0
+
+
+def _databases() -> int:
+    """Server, platform and connection struck at every statement of a database's life."""
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "tests/providers/postgres/test_faults.py"]
+    return subprocess.run(command, env={**os.environ, "STEELYARD_SWEEP": "all"}, check=False).returncode
 
 
 end_in_order()
