@@ -15,13 +15,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.ecosystem import cluster_api, kr8s, openbao, providersql
+from tests.ecosystem import cluster_api, external_secrets, kr8s, openbao, providersql
 from tests.ecosystem.kubevirt import story as kubevirt
 from tests.ecosystem.outcome import Outcome
 from tests.harness import built, end_in_order
 
 PARTS: Final[Mapping[str, Callable[[Path, Path, str], Outcome]]] = {
     "cluster-api": cluster_api.run,
+    "external-secrets": external_secrets.run,
     "kr8s": kr8s.run,
     "kubevirt": kubevirt.run,
     "openbao": openbao.run,
