@@ -8,7 +8,9 @@ import hashlib
 import itertools
 import os
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -355,3 +357,25 @@ async def test_a_program_that_is_no_longer_waited_for_is_ended() -> None:
         await waiting
     with pytest.raises(Broken, match=r"not finished after 0\.2 seconds"):
         await programs.run(Path("/bin/sleep"), ["3600"], {}, deadline=0.2)
+
+
+def test_a_program_dies_with_a_platform_that_is_killed(tmp_path: Path) -> None:
+    told = tmp_path / "pid"
+    code = f"""
+import asyncio
+from pathlib import Path
+from steelyard.providers.postgres import programs
+asyncio.run(programs.run(Path("/bin/sh"), ["-c", "echo $$ > {told}; exec sleep 3600"], {{}}, deadline=3600))
+"""
+    with subprocess.Popen([sys.executable, "-c", code]) as platform:
+        until(lambda: told.exists() and told.read_text().endswith("\n"))
+        platform.kill()
+    process = Path("/proc") / told.read_text().strip()
+    until(lambda: not process.exists() or "State:\tZ" in (process / "status").read_text())
+
+
+def until(reached: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

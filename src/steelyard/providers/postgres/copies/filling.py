@@ -85,12 +85,14 @@ class Filling:
         with contextlib.suppress(Missing):
             if await self._target.is_being_filled():
                 await self._target.close()
-        await self.clean_up()
+        for config in self._configs:
+            # A server that nobody knows the way to any more keeps no copy from being deleted.
+            with contextlib.suppress(Missing):
+                await visitors.end_all(self._servers, config, self._uid)
 
     async def clean_up(self) -> None:
         """The logins of any attempt, on both servers."""
-        configs = {self._spec.provider_config_ref.name, self._source_config}
-        for config in sorted(configs):
+        for config in self._configs:
             await visitors.end_all(self._servers, config, self._uid)
 
     async def _fill(self, dump: tuple[DumpFolder, Side] | None) -> str:
@@ -149,6 +151,10 @@ class Filling:
         side = await asyncio.to_thread(folder.find, source.dump.name)
         await asyncio.to_thread(folder.check, side)
         return folder, side
+
+    @property
+    def _configs(self) -> list[str]:
+        return sorted({self._spec.provider_config_ref.name, self._source_config})
 
     @property
     def _source_config(self) -> str:
