@@ -14,6 +14,7 @@ import pytest
 from steelyard import settings
 from steelyard.api import crossplane, postgresql, redis
 from steelyard.api.crossplane import DATABASES, GRANTS, RELEASES, ROLES
+from steelyard.api.databases import BACKUPS, COPIES, USAGES
 from steelyard.api.redisserver import RESOURCE as SERVERS
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
@@ -25,6 +26,13 @@ from tests.controllers.claims.stage import NAMESPACE, Stage
 
 CLAIMS = postgresql.resource("steelyard.dev")
 CACHES = redis.resource("steelyard.dev")
+_RBAC = "rbac.authorization.k8s.io"
+RBAC = {
+    "ClusterRole": Resource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False),
+    "RoleBinding": Resource(_RBAC, "v1", "rolebindings", "RoleBinding"),
+}
+PARTS = (ROLES, DATABASES, GRANTS, USAGES, BACKUPS)
+"""What a database is made of."""
 FINALIZER = "finalizer.managedresource.crossplane.io"
 
 
@@ -166,18 +174,18 @@ async def test_a_missing_kind_holds_up_nobody_else(stage: Stage) -> None:
 async def test_what_is_installed_later_is_made_use_of(stage: Stage) -> None:
     await stage.client.create(CLAIMS, claim())
     await until(stage, CLAIMS, "shop", word="Failing")
-    await install(stage, ROLES, DATABASES, GRANTS)
+    await install(stage, *PARTS)
     await until(stage, CLAIMS, "shop", word="Creating")
     assert [len(await made(stage, each)) for each in (ROLES, DATABASES, GRANTS)] == [2, 1, 2]
 
 
 async def test_a_database_becomes_ready_and_its_secret_is_copied(stage: Stage) -> None:
-    await install(stage, ROLES, DATABASES, GRANTS)
+    await install(stage, *PARTS)
     await stage.namespace("crossplane-system")
     await stage.client.create(CLAIMS, claim(writeConnectionSecretToRef={"name": "connection"}))
     await until(stage, CLAIMS, "shop", word="Creating")
     login = await login_of(stage)
-    await provider_is_done(stage, ROLES, DATABASES, GRANTS)
+    await provider_is_done(stage, *PARTS)
     await credentials(
         stage,
         login,
@@ -200,12 +208,12 @@ async def test_a_database_becomes_ready_and_its_secret_is_copied(stage: Stage) -
 
 
 async def test_a_secret_that_only_has_the_name_is_not_copied(stage: Stage) -> None:
-    await install(stage, ROLES, DATABASES, GRANTS)
+    await install(stage, *PARTS)
     await stage.namespace("crossplane-system")
     await stage.client.create(CLAIMS, claim(writeConnectionSecretToRef={"name": "connection"}))
     await until(stage, CLAIMS, "shop", word="Creating")
     login = await login_of(stage)
-    await provider_is_done(stage, ROLES, DATABASES, GRANTS)
+    await provider_is_done(stage, *PARTS)
     owner = next(each for each in await made(stage, ROLES) if objects.uid(each) != objects.uid(login))
     other = {**login, "metadata": owner["metadata"]}
     await credentials(stage, other, {"username": "root", "password": "x", "endpoint": "db", "port": "5432"})
@@ -216,29 +224,25 @@ async def test_a_secret_that_only_has_the_name_is_not_copied(stage: Stage) -> No
 
 
 async def test_grants_go_before_the_database_and_the_database_before_roles(stage: Stage) -> None:
-    await install(stage, ROLES, DATABASES, GRANTS)
+    await install(stage, *PARTS)
     await stage.client.create(CLAIMS, claim())
     await until(stage, CLAIMS, "shop", word="Creating")
-    await provider_is_done(stage, ROLES, DATABASES, GRANTS)
+    await provider_is_done(stage, *PARTS)
     await stage.client.delete(CLAIMS, "shop", NAMESPACE)
-    for resource in (GRANTS, DATABASES, ROLES):
+    for together in ((GRANTS, USAGES, BACKUPS), (DATABASES,), (ROLES,)):
         await until(stage, CLAIMS, "shop", word="Deleting")
         await stage.settle()
-        leaving = {
-            each.kind
-            for each in (GRANTS, DATABASES, ROLES)
-            for obj in await made(stage, each)
-            if objects.is_being_deleted(obj)
-        }
-        assert leaving == {resource.kind}
-        for obj in await made(stage, resource):
-            await stage.client.patch(resource, objects.name(obj), {"metadata": {"finalizers": None}})
+        leaving = {each.kind for each in PARTS for obj in await made(stage, each) if objects.is_being_deleted(obj)}
+        assert leaving == {each.kind for each in together}
+        for resource in together:
+            for obj in await made(stage, resource):
+                await stage.client.patch(resource, objects.name(obj), {"metadata": {"finalizers": None}})
         await stage.settle()
     await until(stage, CLAIMS, "shop", gone=True)
 
 
 async def test_nobody_gets_hold_of_anothers_database_by_its_name(stage: Stage) -> None:
-    await install(stage, ROLES, DATABASES, GRANTS)
+    await install(stage, *PARTS)
     await stage.namespace("team-b")
     await stage.client.create(CLAIMS, claim("ours", external="dev-ledger"))
     await until(stage, CLAIMS, "ours", word="Creating")
@@ -253,7 +257,7 @@ async def test_nobody_gets_hold_of_anothers_database_by_its_name(stage: Stage) -
 
 
 async def test_a_database_made_by_hand_is_not_taken_over(stage: Stage) -> None:
-    await install(stage, ROLES, DATABASES, GRANTS)
+    await install(stage, *PARTS)
     by_hand: Object = {"apiVersion": DATABASES.api_version, "kind": "Database", "metadata": {"name": "dev-ledger"}}
     await stage.client.create(DATABASES, {**by_hand, "spec": {"forProvider": {}}})
     await stage.settle()
@@ -265,7 +269,7 @@ async def test_a_database_made_by_hand_is_not_taken_over(stage: Stage) -> None:
 
 async def test_a_status_that_names_anothers_database_leads_to_none(stage: Stage) -> None:
     """Who may write the status of a claim is told of it, and gets nothing."""
-    await install(stage, ROLES, DATABASES, GRANTS)
+    await install(stage, *PARTS)
     await stage.client.create(CLAIMS, claim("ours"))
     ours = await until(stage, CLAIMS, "ours", word="Creating")
     await stage.crash()
@@ -350,3 +354,68 @@ async def test_a_tenant_cannot_have_the_secret_written_elsewhere(stage: Stage) -
         await stage.as_(User("mallory", ())).create(
             CLAIMS, claim(writeConnectionSecretToRef={"name": "c", "namespace": "vault"})
         )
+
+
+async def test_a_copy_is_made_with_the_rights_of_who_asked_for_it_and_asked_again_at_each_use(stage: Stage) -> None:
+    await install(stage, *PARTS, COPIES)
+    await stage.namespace("team-b")
+    theirs = claim("theirs", namespace="team-b", external="dev-theirs")
+    await stage.client.create(CLAIMS, theirs)
+    await stage.settle()
+    mine = claim("mine", external="dev-mine")
+    mine["spec"]["parameters"]["cloneFrom"] = {"name": "theirs", "namespace": "team-b"}
+    jane = stage.as_(User("jane", ("system:authenticated",)))
+    with pytest.raises(errors.Forbidden):
+        await jane.create(CLAIMS, mine)
+
+    made_by_admin = await stage.client.create(CLAIMS, mine)
+    annotations = made_by_admin["metadata"]["annotations"]
+    assert annotations["steelyard.dev/clone-author"]
+    await stage.settle()
+    assert len(await made(stage, COPIES)) == 1, "who may read Secrets there may have a copy"
+
+
+async def test_a_copy_whose_author_has_lost_the_right_is_not_made(stage: Stage) -> None:
+    await install(stage, *PARTS, COPIES)
+    await stage.namespace("team-b")
+    await stage.client.create(CLAIMS, claim("theirs", namespace="team-b", external="dev-theirs"))
+    for body in rights_of("jane", "team-b"):
+        await stage.client.create(RBAC[body["kind"]], body)
+    await stage.client.create(RBAC["RoleBinding"], binding_of("claims", "jane", NAMESPACE))
+    mine = claim("mine", external="dev-mine")
+    mine["spec"]["parameters"]["cloneFrom"] = {"name": "theirs", "namespace": "team-b"}
+    await stage.crash()
+    await stage.as_(User("jane", ("system:authenticated",))).create(CLAIMS, mine)
+    await stage.client.delete(RBAC["RoleBinding"], "secrets-jane", "team-b")
+    await stage.start()
+    await stage.settle()
+
+    assert await made(stage, COPIES) == []
+    status, reason, message = await condition(stage, "Synced", "mine")
+    assert (status, reason) == ("False", "CloneForbidden")
+    assert "jane may not read Secrets there" in message
+
+
+def rights_of(user: str, namespace: str) -> list[Object]:
+    """To claims, and to read Secrets in a namespace."""
+    rules = {
+        "claims": [{"apiGroups": ["*"], "resources": ["postgresqlinstances"], "verbs": ["*"]}],
+        "secrets": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}],
+    }
+    api = "rbac.authorization.k8s.io/v1"
+    roles: list[Object] = [
+        {"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": f"test-{name}"}, "rules": each}
+        for name, each in rules.items()
+    ]
+    return [*roles, binding_of("secrets", user, namespace)]
+
+
+def binding_of(role: str, user: str, namespace: str) -> Object:
+    group = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": f"{role}-{user}", "namespace": namespace},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": f"test-{role}"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    }
