@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -32,13 +33,18 @@ from steelyard.settings.postgresservers import Password
 
 FIELD_MANAGER: Final = "steelyard-postgres"
 IN_USE: Final = "in-use.crossplane.io"
+SERVER_VERSION: Final = "data.steelyard.dev/server-version"
+"""Annotation of the ProviderConfig: which version the server has, so that claims can ask for one."""
 ADMIN_SECRET: Final = "postgres-admin-creds"  # noqa: S105 (the name of a Secret)
 _RETRY: Final = 30.0
 
 
 class Configs:
-    def __init__(self, client: Client, settings: PostgreSQL, instances: dict[str, EmbeddedServer]) -> None:
+    def __init__(
+        self, client: Client, settings: PostgreSQL, instances: dict[str, EmbeddedServer], versions: Mapping[str, str]
+    ) -> None:
         self._client = client
+        self._versions = versions
         self._settings = settings
         self._instances = instances
 
@@ -74,6 +80,12 @@ class Configs:
         values = await self._values(name)
         if values:
             await self._ensure_secret(namespace, secret, values)
+
+    async def version(self, name: str) -> str:
+        """Which the server has, or will have once it is started; empty where nobody knows."""
+        known = self._versions.get(name, "").partition(" ")[0]
+        instance = self._instances.get(name)
+        return known or (await instance.version() if instance is not None else "")
 
     async def _values(self, name: str) -> dict[str, str]:
         server = self._settings.all_servers()[name]
@@ -162,6 +174,7 @@ class ConfigReconciler:
             config = await self._client.get(PROVIDER_CONFIGS, key.name)
         except errors.NotFound:
             return result
+        config = await self._annotate(config, await self._configs.version(key.name))
         users = self._users(key.name)
         if objects.is_being_deleted(config):
             if not users:
@@ -172,6 +185,13 @@ class ConfigReconciler:
         status = {**objects.mapping(config.get("status")), "users": users}
         await patching.patch_status(self._client, PROVIDER_CONFIGS, config, status)
         return result
+
+    async def _annotate(self, config: Object, version: str) -> Object:
+        if not version or objects.annotations(config).get(SERVER_VERSION) == version:
+            return config
+        wanted = objects.copy(config)
+        wanted["metadata"]["annotations"] = {**objects.annotations(config), SERVER_VERSION: version}
+        return await patching.patch(self._client, PROVIDER_CONFIGS, config, wanted)
 
     def _users(self, name: str) -> int:
         found = (self._client.informers.find(resource) for resource in indexes.MANAGED)

@@ -52,8 +52,14 @@ class Drift:
     async def run(self) -> None:
         while True:
             await self._clock.sleep(_AWAY_INTERVAL if self._away else INTERVAL)
-            for config in self._in_use():
-                await self.look(config)
+            await asyncio.gather(*map(self._look_safely, self._in_use()))
+
+    async def _look_safely(self, config: str) -> None:
+        """What nobody foresaw must not end the looking."""
+        try:
+            await self.look(config)
+        except Exception:
+            _log.exception("a look at PostgreSQL failed", server=config)
 
     async def look(self, config: str) -> None:
         """Once at one server."""

@@ -171,6 +171,8 @@ class Servers:
         self._connect = connect
         self._pools: dict[str, _Pool] = {}
         self._announced: set[str] = set()
+        self.versions: dict[str, str] = {}
+        """Of the servers that have answered, by ProviderConfig: as in 15.18."""
         self.announce: Callable[[str], Awaitable[None]] = _nothing
         """Called with the ProviderConfig of a server of ours when it first runs: others find it by that."""
 
@@ -208,6 +210,7 @@ class Servers:
         is_kept = is_usual and (statement_seconds, lock_seconds) == (_STATEMENT_SECONDS, _LOCK_SECONDS)
         pool = self._pools.setdefault(provider_config, _Pool(self._connect))
         async with pool.session(parameters, is_kept=is_kept) as connection:
+            self.versions[provider_config] = str(connection.info.parameter_status("server_version") or "")
             yield connection
 
     async def place(self, provider_config: str) -> Place:

@@ -82,7 +82,7 @@ async def _start(ground: Ground, connect: Connect) -> Started:
         if server.dsn is None
     }
     servers = Servers(ground.manager.client, known(settings, instances), connect=connect)
-    configs = Configs(ground.client, settings, instances)
+    configs = Configs(ground.client, settings, instances, servers.versions)
     servers.announce = configs.ensure
     for instance in instances.values():
         ground.stack.push_async_callback(instance.stop)

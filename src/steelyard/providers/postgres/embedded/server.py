@@ -103,6 +103,16 @@ class EmbeddedServer:
     def password(self) -> str:
         return layout.password(self._folder)
 
+    async def version(self) -> str:
+        """That of its programs; empty where there are none that suit."""
+        if self._programs is None:
+            with contextlib.suppress(Problem):
+                record = layout.recorded(self._folder)
+                major = record.major if record is not None and record.is_made else None
+                return (await asyncio.to_thread(programs.choose, self._settings.binaries, major)).version
+            return ""
+        return self._programs.version
+
     def service(self) -> Service:
         """For `steelyard status` and `doctor`."""
         name = f"PostgreSQL ({self.name})"
