@@ -9,6 +9,7 @@ say so. PostgreSQL refuses to run as root: then the user `postgres`, or `nobody`
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib.util
 import os
 import pwd
@@ -30,6 +31,7 @@ WHY_SKIPPED: Final = "no PostgreSQL programs: install the package postgresql, or
 SUPERUSER: Final = "postgres"
 _START_DEADLINE: Final = 60.0
 _HOST: Final = "127.0.0.1"
+_LIBC: Final = ctypes.CDLL(None)
 _SETTINGS: Final = {
     "fsync": "off",
     "synchronous_commit": "off",
@@ -83,7 +85,13 @@ class PostgresServer:
         command = [str(self.programs / "postgres"), "-D", str(self._data), "-p", str(self.port), *options]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, user=self._user, cwd=self.folder
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                user=self._user,
+                cwd=self.folder,
+                preexec_fn=_end_with_parent,
             )
         self._await_answer()
 
@@ -183,6 +191,11 @@ def postgres_server() -> Iterator[PostgresServer]:
     """One for each worker of pytest; make a database of your own on it."""
     with running() as server:
         yield server
+
+
+def _end_with_parent() -> None:
+    """Also when the tests are killed; 1 is PR_SET_PDEATHSIG."""
+    _LIBC.prctl(1, signal.SIGQUIT)
 
 
 def _unprivileged() -> str | None:
