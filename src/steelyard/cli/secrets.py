@@ -19,7 +19,7 @@ from steelyard.cli import output, reach, session
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.output import Format
 from steelyard.cli.platform import PlatformOption, settings_of
-from steelyard.cli.reach import Given
+from steelyard.cli.reach import DataDirOption, Given
 from steelyard.cli.session import OutputOption, Session
 from steelyard.compose.integrations import vaultentries, vaultpolicies
 from steelyard.compose.names import CLAIM_KIND, CLAIM_NAME, CLAIM_NAMESPACE
@@ -65,7 +65,7 @@ def commands() -> typer.Typer:
     made = typer.Typer(no_args_is_help=True, help="See what the platform keeps in Vault, and whether it is there.")
     made.command("tree")(reach.options(tree))
     made.command("diff")(reach.options(diff))
-    made.command("policy")(reach.options(policy))
+    made.command("policy")(policy)
     return made
 
 
@@ -99,7 +99,7 @@ def diff(
     Vault is asked with your own login: VAULT_ADDR, VAULT_TOKEN or what `vault login` left, VAULT_CACERT. No value is
     printed. Ends with 1 where there is a difference.
 
-    Example: VAULT_ADDR=https://vault.example.com:8200 steelyard secrets diff
+    Example: steelyard secrets diff --mount secret
     """
 
     async def command(here: Session) -> int:
@@ -115,14 +115,14 @@ def diff(
         raise typer.Exit(code)
 
 
-def policy(given: Given, platform_file: PlatformOption = None) -> None:
+def policy(platform_file: PlatformOption = None, data_dir: DataDirOption = None) -> None:
     """Print the policy that the platform's own login to Vault needs, from the platform file. No platform needs to run.
 
-    Example: steelyard secrets policy | vault policy write steelyard -
+    Example: steelyard secrets policy --platform platform.yaml
     """
 
     def text() -> str:
-        platform = settings_of(session.locate(given.data_dir), platform_file).platform
+        platform = settings_of(session.locate(data_dir), platform_file).platform
         return vaultentries.text(vaultpolicies.of_platform(platform.integrations.vault))
 
     output.result(session.guarded(text))
