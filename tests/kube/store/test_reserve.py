@@ -98,6 +98,45 @@ async def test_deleting_goes_on_when_nothing_else_does(tmp_path: Path, disk: Dis
     await store.close()
 
 
+async def test_a_deletion_is_not_refused_for_what_is_written_with_it(tmp_path: Path, disk: Disk, held: Reserve) -> None:
+    store = await opened(tmp_path / "a.db", disk, held)
+    await store.put("a", obj("a"))
+    await store.put("b", obj("b"))
+    disk.is_full = True
+    watch = store.watch("", store.revision)
+    going = obj("b", deletionTimestamp="2026-01-01T00:00:00Z")
+    new, gone = store.put("new", obj("new")), store.delete("a", encode=obj("a"))
+    marked = store.put("b", going)
+    settled = asyncio.create_task(store.settled("b"))
+    with pytest.raises(errors.StoreFailed, match="the disk is full: nothing was written"):
+        await new
+    final, last = await gone, await marked
+    assert [(record.key, record.revision) for record in store.scan("")] == [("b", 4)]
+    assert (await settled) is last
+    assert [(record.revision, record.object["metadata"]["resourceVersion"]) for record in (final, last)] == [
+        (3, "3"),
+        (4, "4"),
+    ]
+    assert [change.revision for change in await watch.batch()] == [3, 4]
+    await store.close()
+    store = await Store.open(tmp_path / "a.db", fsync=False)
+    assert [(record.key, record.value) for record in store.scan("")] == [("b", going(4))]
+    await store.close()
+
+
+async def test_what_builds_on_a_refused_write_is_refused_with_it(tmp_path: Path, disk: Disk, held: Reserve) -> None:
+    store = await opened(tmp_path / "a.db", disk, held)
+    await store.put("a", obj("a"))
+    disk.is_full = True
+    changed, gone = store.put("a", obj("other")), store.delete("a")
+    for refused in (changed, gone):
+        with pytest.raises(errors.StoreFailed, match="the disk is full"):
+            await refused
+    assert [(record.key, record.revision) for record in store.scan("")] == [("a", 1)]
+    await store.delete("a")
+    await store.close()
+
+
 async def test_what_is_being_deleted_cannot_grow_into_the_reserve(tmp_path: Path, disk: Disk, held: Reserve) -> None:
     store = await opened(tmp_path / "a.db", disk, held)
     await store.put("k", obj("k"))
@@ -176,3 +215,21 @@ def test_without_room_for_it_there_is_none_and_nothing_is_left(
     monkeypatch.setattr(os, "posix_fallocate", full)
     assert not made.renew()
     assert (tmp_path / "reserve").stat().st_size == 0
+
+
+async def test_without_room_for_the_reserve_the_disk_is_full(tmp_path: Path, disk: Disk) -> None:
+    """There is nothing set aside: whoever writes on takes the space that deletions would need."""
+    made = Reserve(tmp_path / "reserve", SIZE)
+    assert not made.is_full
+    store = await opened(tmp_path / "a.db", disk, made)
+    await store.put("k", obj("k"))
+    disk.is_full = True
+    assert not made.renew()
+    assert made.is_full
+    with pytest.raises(errors.StoreFailed, match="the disk is full"):
+        await store.put("new", obj("new"))
+    disk.is_full = False
+    await recovered(store)
+    assert (tmp_path / "reserve").stat().st_blocks * 512 >= SIZE
+    await store.put("new", obj("new"))
+    await store.close()

@@ -54,16 +54,13 @@ class Reserve:
             return True
 
     def renew(self) -> bool:
-        """Sets the space aside, or has it still; False if the disk has not enough for it and a bit besides."""
+        """Sets the space aside, or has it still. Without enough for it and a bit besides the disk is full."""
         with self._lock:
-            if not self._is_held:
-                if _free(self._path.parent) < self._size + _ROOM or not self._fill():
-                    return False
-                self._is_held = True
-            elif _free(self._path.parent) < _ROOM:
-                return False
-            self.is_full = False
-            return True
+            wanted = _ROOM if self._is_held else self._size + _ROOM
+            has_room = _free(self._path.parent) >= wanted
+            self._is_held = self._is_held or (has_room and self._fill())
+            self.is_full = not (has_room and self._is_held)
+            return not self.is_full
 
     def _fill(self) -> bool:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

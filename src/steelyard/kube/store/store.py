@@ -16,7 +16,7 @@ import errno
 import logging
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -34,11 +34,9 @@ from steelyard.kube.store.retention import Retention
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.usage import Usage
 from steelyard.kube.store.watch import Subscribers, Subscription
-from steelyard.kube.store.writer import CommitHook, Compaction, Observer, Options, Resealing, Write, Writer
+from steelyard.kube.store.writer import CommitHook, Compaction, Encode, Observer, Options, Resealing, Write, Writer
 
 logger = logging.getLogger(__name__)
-
-Encode = Callable[[int], bytes]
 
 RETAINED_REVISIONS: Final = 5_000
 """History that automatic compaction leaves, for watches and paged lists to resume from."""
@@ -186,10 +184,9 @@ class Store:
         if write is None:
             return self._state.get(key)
         # Not the write's own future: whoever made the write may cancel that one by giving up.
-        future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Record | None] = asyncio.get_running_loop().create_future()
         write.others.append(future)
-        await future
-        return write.change.record
+        return await future
 
     def scan(self, prefix: str, *, after: str = "", limit: int = 0) -> list[Record]:
         """The records under the prefix in key order, beginning behind the key `after`."""
@@ -262,7 +259,7 @@ class Store:
         change = Change(revision, key, record, head)
         if self._reserve is not None and self._reserve.is_full and not relieves(change):
             return self._turned_away()
-        return self._queue(change, record)
+        return self._queue(Write(change, record, self._loop.create_future(), self._epoch, encode))
 
     def delete(self, key: str, *, expect: int | None = None, encode: Encode | None = None) -> asyncio.Future[Record]:
         """Removes the key. The result, and `final` of the change, is its last state: as `encode` writes it with the
@@ -273,7 +270,8 @@ class Store:
             raise Mismatch(key, expect, 0)
         revision = self._next_revision
         final = Record(key, revision, encode(revision) if encode is not None else head.value)
-        return self._queue(Change(revision, key, None, head, final), final)
+        change = Change(revision, key, None, head, final)
+        return self._queue(Write(change, final, self._loop.create_future(), self._epoch, encode))
 
     def _turned_away(self) -> asyncio.Future[Record]:
         """What a write gets that would need the space which is left for deletions."""
@@ -291,9 +289,9 @@ class Store:
             raise Mismatch(key, expect, actual)
         return head
 
-    def _queue(self, change: Change, result: Record) -> asyncio.Future[Record]:
+    def _queue(self, write: Write) -> asyncio.Future[Record]:
+        change = write.change
         self._next_revision = change.revision + 1
-        write = Write(change, result, self._loop.create_future(), self._epoch)
         self._pending[change.key] = write
         if self._usage is not None:
             self._usage.add(change)
@@ -425,10 +423,24 @@ class Store:
         self._pending.clear()
         self._epoch += 1
         self._next_revision = self.revision + 1
-        for write in writes:
-            if self._usage is not None:
+        if self._usage is not None:
+            for write in writes:
                 self._usage.undo(write.change)
-            write.fail(failure)
+        for write in writes:
+            if not failure.retryable or not self._try_again(write):
+                write.fail(failure)
+
+    def _try_again(self, write: Write) -> bool:
+        """Whether it is on its way again: what deletes something is not refused for what it was to be written with."""
+        change = write.change
+        is_worth_it = self._reserve is not None and not write.is_second_try and not write.future.cancelled()
+        if not is_worth_it or change.previous is not self.head(change.key) or not relieves(change):
+            return False
+        try:
+            self._queue(write.anew(self._next_revision, self._epoch))
+        except Exception as error:
+            write.fail(error)
+        return True
 
     def _note(self, failure: StoreFailed) -> None:
         if not failure.retryable:

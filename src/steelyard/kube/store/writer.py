@@ -41,26 +41,52 @@ _RESERVE_AFTER: Final = 20
 """Commits after which a store is one that is written to, and worth the 10 MB that make the next ones faster."""
 
 CommitHook = Callable[[int], None]
+Encode = Callable[[int], bytes]
+"""Given the revision of a write, what it writes."""
 
 
 class Write:
-    """One queued write: the change it makes, and the futures that get `result` once it is durable."""
+    """One queued write: the change it makes, and the futures that are told once it is durable."""
 
-    __slots__ = ("change", "epoch", "future", "others", "result")
+    __slots__ = ("change", "encode", "epoch", "future", "is_second_try", "others", "result")
 
-    def __init__(self, change: Change, result: Record, future: asyncio.Future[Record], epoch: int) -> None:
+    def __init__(
+        self, change: Change, result: Record, future: asyncio.Future[Record], epoch: int, encode: Encode | None = None
+    ) -> None:
         self.change = change
         self.result = result
+        """What `future` gets."""
         self.future = future
         self.epoch = epoch
-        self.others: list[asyncio.Future[Record]] = []
+        self.encode = encode
+        self.others: list[asyncio.Future[Record | None]] = []
+        """These get the key's new state."""
+        self.is_second_try = False
+
+    def anew(self, revision: int, epoch: int) -> Write:
+        """The same under another revision, for the same futures; this one must not be used any more."""
+        before, encode = self.change, self.encode
+        if before.record is None:
+            assert before.previous is not None
+            result = Record(before.key, revision, encode(revision) if encode is not None else before.previous.value)
+            change = Change(revision, before.key, None, before.previous, result)
+        else:
+            assert encode is not None
+            result = Record(before.key, revision, encode(revision))
+            change = Change(revision, before.key, result, before.previous)
+        made = Write(change, result, self.future, epoch, encode)
+        made.others = self.others
+        made.is_second_try = True
+        return made
 
     def succeed(self) -> None:
-        for future in (self.future, *self.others):
+        if not self.future.done():
+            self.future.set_result(self.result)
+        for future in self.others:
             if not future.done():
-                future.set_result(self.result)
+                future.set_result(self.change.record)
 
-    def fail(self, failure: StoreFailed) -> None:
+    def fail(self, failure: Exception) -> None:
         for future in (self.future, *self.others):
             if not future.done():
                 future.set_exception(failure)
@@ -293,9 +319,10 @@ class Writer:
 
     def _probe(self, log: Log) -> None:
         self._is_probing = False
+        if self.reserve is not None and not self.reserve.renew():
+            self._tell(self._observer.probed, self._failure(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+            return
         try:
-            if self.reserve is not None and not self.reserve.renew():
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             log.begin_at(self._compacted)
             log.keep_normal()
         except Exception as error:
