@@ -141,6 +141,7 @@ def main() -> int:
     if given.seed is None:
         given.seed = random.SystemRandom().randrange(1_000_000)
     failed: list[str] = []
+    again: list[str] = []
     for name in wanted:
         part, count = PARTS[name]
         wants = argparse.Namespace(**{**vars(given), "count": given.count or count})
@@ -148,7 +149,9 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix=f"soak-{name}-", ignore_cleanup_errors=True) as folder:
             if not part(Path(folder), wants):
                 failed.append(name)
+                again.append(f'  make soak ARGS="{name} --count {wants.count} --seed {wants.seed}"\n')
     print(f"{len(wanted) - len(failed)} passed, {len(failed)} failed{': ' if failed else ''}{', '.join(failed)}")
+    print(f"the same choices again:\n{''.join(again)}" if again else "", end="")
     return 1 if failed else 0
 
 
