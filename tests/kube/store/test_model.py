@@ -14,8 +14,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from steelyard.kube.store import errors
+from steelyard.kube.store import errors, shelf
+from steelyard.kube.store.record import Record
 from steelyard.kube.store.store import Store
+from steelyard.kube.store.watch import Subscription
 from tests.soak import properties
 
 T = TypeVar("T")
@@ -40,6 +42,13 @@ class StoreAgainstModel(RuleBasedStateMachine):
         self.events: list[Event] = []
         self.states: list[dict[str, int]] = [{}]
         self.compacted = 0
+
+        self.seen: dict[int, Record] = {}
+        """Every state that the store has shown, whatever became of it."""
+        self.following = self.run_(self.follow)
+
+    async def follow(self) -> Subscription:
+        return self.store.watch("", self.store.revision)
 
     def run_(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         return self.runner.run(make())
@@ -123,6 +132,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
                 assert shown is not None
                 assert shown.value == stamped(change.revision)
                 before = self.states[change.revision - 1].get(change.key)
+                assert change.previous is None or change.previous.value == stamped(change.previous.revision)
                 assert (change.previous.revision if change.previous else None) == before
             return [(change.revision, change.key, change.record is None) for change in changes]
 
@@ -145,7 +155,19 @@ class StoreAgainstModel(RuleBasedStateMachine):
             await self.store.close()
             return await Store.open(self.folder / "s.db", fsync=False)
 
+        self.seen.clear()
         self.store = self.run_(reopen)
+        self.following = self.run_(self.follow)
+
+    @invariant()
+    def every_state_has_its_value(self) -> None:
+        states: list[Record | None] = [*self.store.scan("")]
+        for change in self.following.arrived():
+            states += [change.record, change.previous, change.final]
+        self.seen.update((record.revision, record) for record in states if record is not None)
+        assert {revision: record.value for revision, record in self.seen.items()} == {
+            revision: stamped(revision) for revision in self.seen
+        }
 
     @invariant()
     def state_is_that_of_the_model(self) -> None:
@@ -168,3 +190,21 @@ StoreAgainstModel.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 TestStoreAgainstModel = StoreAgainstModel.TestCase
+
+
+class StoreWithAShelfAgainstModel(StoreAgainstModel):
+    """The same where every value is large, and hardly one stays in memory."""
+
+    def __init__(self) -> None:
+        self._patch = pytest.MonkeyPatch()
+        self._patch.setattr(shelf, "LARGE", 0)
+        self._patch.setattr(shelf, "KEPT_BYTES", 2)
+        super().__init__()
+
+    def teardown(self) -> None:
+        super().teardown()
+        self._patch.undo()
+
+
+StoreWithAShelfAgainstModel.TestCase.settings = StoreAgainstModel.TestCase.settings
+TestStoreWithAShelfAgainstModel = StoreWithAShelfAgainstModel.TestCase

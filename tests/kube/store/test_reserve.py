@@ -12,7 +12,8 @@ import pytest
 
 from steelyard.kube.store import errors, reserve
 from steelyard.kube.store.reserve import Reserve
-from steelyard.kube.store.store import Encode, Store
+from steelyard.kube.store.store import Store
+from steelyard.kube.store.writer import Encode
 
 SIZE = 1 << 20
 

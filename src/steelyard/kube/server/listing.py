@@ -46,22 +46,22 @@ class Listing:
     def is_short(self) -> bool:
         """Whether it goes out whole."""
         records = self.records
-        return len(records) <= _AT_MOST and sum(len(record.value) for record in records) <= SLICE_BYTES
+        return len(records) <= _AT_MOST and sum(record.size for record in records) <= SLICE_BYTES
 
     def own_bytes(self) -> int:
         """What is in memory for this list alone."""
-        return sum(len(record.value) for record in self.records) if self.has_own_records else 0
+        return sum(record.size for record in self.records) if self.has_own_records else 0
 
     def largest(self) -> int:
         """Bytes of a record."""
-        return max(len(record.value) for record in self.records)
+        return max(record.size for record in self.records)
 
     def cuts(self, size: int = SLICE_BYTES) -> Iterator[tuple[Sequence[Record], int]]:
         """So many stored bytes at a time, or one record, and how much room in a turn it takes to encode and send it."""
         records = self.records
         first = total = 0
         for last, record in enumerate(records):
-            length = len(record.value)
+            length = record.size
             if last > first and (total + length > size or last - first >= _AT_MOST):
                 yield records[first:last], total * self.weight
                 first, total = last, 0

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -52,6 +52,7 @@ _CHECKPOINT_PAGES: Final = 2000
 _CHECKPOINT_PAGES_WHEN_FULL: Final = 200
 _RESERVED_BYTES: Final = 10 * 1024 * 1024
 """Space for that many pages with their headers, and for the batch that goes over."""
+_FEW_KIBIBYTES: Final = 128
 _EXTENDED_BYTES: Final = 256 * 1024
 """At a time, so that a start does not need memory for all of it."""
 
@@ -154,9 +155,9 @@ class Log:
         """From now on the write-ahead log is moved over early: there is little space for it."""
         self._connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES_WHEN_FULL}")
 
-    def load(self) -> Loaded:
+    def load(self, put_away: Callable[[Record], None] | None = None) -> Loaded:
         """The current state, from every row in order. Checks the file's structure, each row, and that none is missing
-        after `compacted`.
+        after `compacted`. `put_away` is given each state, which may have been replaced by a later row.
         """
         with _damage_told(self._path):
             compacted = self.compacted()
@@ -173,7 +174,9 @@ class Log:
                 if found.deleted:
                     records.pop(found.key, None)
                 else:
-                    records[found.key] = self._record(found)
+                    record = records[found.key] = self._record(found)
+                    if put_away is not None:
+                        put_away(record)
             self._check_structure()
             return Loaded(records, revision, compacted, rows, size)
 
@@ -329,6 +332,21 @@ class Log:
         """Writes the file anew, so that nothing is left of what was replaced, and empties the write-ahead log."""
         self._connection.execute("VACUUM")
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def keep_few_pages(self) -> None:
+        """For a reader that reads nothing twice."""
+        self._connection.execute(f"PRAGMA cache_size=-{_FEW_KIBIBYTES}")
+
+    def value(self, revision: int, key: str) -> bytes | None:
+        """What was written under the key at the revision; None if it has been dropped. Raises Corrupt."""
+        with _damage_told(self._path):
+            columns = self._connection.execute("SELECT * FROM log WHERE revision = ?", (revision,)).fetchall()
+        if not columns:
+            return None
+        found = self._checked(Row(*columns[0]))
+        if found.key != key:
+            raise Corrupt(f"{self._path}: revision {revision} is not {key} but {found.key}; restore a backup")
+        return self._clear(revision, key, found.value)
 
     def changes(self, prefix: str, after: int, until: int, limit: int) -> list[Change]:
         """Up to `limit` changes of the prefix in (after, until], in order, each with the state it replaced."""

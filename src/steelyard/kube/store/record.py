@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import zlib
 from collections import deque
-from typing import Final, NewType, cast
+from typing import Final, NewType, Protocol, cast
 
 import orjson
 
@@ -38,15 +38,15 @@ class _Asked:
 
     def note(self, record: Record) -> None:
         with self._lock:
-            if len(record.value) > _TOO_LARGE:
+            if record.size > _TOO_LARGE:
                 self._keep(record)
                 return
             records = self._records
             records.append(record)
-            self._bytes += len(record.value)
+            self._bytes += record.size
             while self._bytes > _KEPT_BYTES:
                 oldest = records.popleft()
-                self._bytes -= len(oldest.value)
+                self._bytes -= oldest.size
                 oldest.forget_object()
 
     def forget_large(self) -> None:
@@ -67,18 +67,48 @@ def forget_large() -> None:
     _ASKED.forget_large()
 
 
+class Source(Protocol):
+    """Where the value of a record is that is without it."""
+
+    def fetch(self, record: Record) -> bytes: ...
+
+
 class Record:
     """One state of a key: the JSON as written, and the object parsed from it on first use."""
 
-    __slots__ = ("_object", "fitted", "key", "revision", "value")
+    __slots__ = ("_object", "_value", "fitted", "key", "revision", "size", "source")
 
     def __init__(self, key: str, revision: int, value: bytes, obj: Object | None = None) -> None:
         self.key = key
         self.revision = revision
-        self.value = value
+        self._value: bytes | None = value
+        self.size = len(value)
+        """Bytes of the value, which need not be read for that."""
+        self.source: Source | None = None
+        """Of the store that has the value on its shelf, or may have."""
         self._object = obj
         self.fitted: object = None
         """For whoever reads it otherwise than it was written, to remember how."""
+
+    @property
+    def value(self) -> bytes:
+        value = self._value
+        if value is None:
+            source = self.source
+            # Without one it has just been brought back.
+            value = source.fetch(self) if source is not None else cast(bytes, self._value)
+        return value
+
+    @property
+    def value_at_hand(self) -> bytes | None:
+        return self._value
+
+    def let_go(self) -> None:
+        """For the source alone, which gives the value to whoever asks."""
+        self._value = None
+
+    def bring_back(self, value: bytes) -> None:
+        self._value = value
 
     @property
     def object(self) -> Object:
@@ -92,7 +122,7 @@ class Record:
 
     def read(self) -> Object:
         """The object for one who looks at many: a large one is not kept for the next time."""
-        if self._object is not None or len(self.value) <= _WORTH_KEEPING:
+        if self._object is not None or self.size <= _WORTH_KEEPING:
             return self.object
         return cast(Object, orjson.loads(self.value))
 

@@ -79,7 +79,7 @@ def relieves(change: Change) -> bool:
     """Whether a write is part of deleting something: a deletion, or a state of an object that is being deleted."""
     if change.record is None:
         return True
-    if change.previous is None or len(change.record.value) > len(change.previous.value) + _GROWTH:
+    if change.previous is None or change.record.size > change.previous.size + _GROWTH:
         return False
     return objects.is_being_deleted(change.record.object)
 

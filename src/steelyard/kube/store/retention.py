@@ -28,9 +28,9 @@ class Retention:
 
     def note(self, change: Change) -> None:
         """What the change made history: the state before, and if nothing is left of the object, the last one."""
-        size = len(change.previous.value) if change.previous is not None else 0
+        size = change.previous.size if change.previous is not None else 0
         if change.record is None and change.final is not None:
-            size += len(change.final.value)
+            size += change.final.size
         if size:
             self._sizes.append((change.revision, size))
             self._bytes += size

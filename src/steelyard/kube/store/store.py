@@ -5,13 +5,14 @@ Guarantees (`docs/storage.md` has the whole contract):
 - Revisions are consecutive; state, watchers and futures advance in revision order.
 - A watch from a retained revision gets every later change of its prefix exactly once, also across a restart.
 
-Everything here runs on the event loop's thread. The current state lives in memory and is read without waiting; the
-writer thread alone writes to the file.
+Everything here runs on the event loop's thread. The current state lives in memory, but for large values (`shelf.py`),
+and is read without waiting; the writer thread alone writes to the file.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
@@ -28,10 +29,12 @@ from steelyard.kube.store.errors import Closed, Compacted, Corrupt, Mismatch, St
 from steelyard.kube.store.history import History
 from steelyard.kube.store.lock import FileLock
 from steelyard.kube.store.log import Log, Survey
+from steelyard.kube.store.recent import Recent
 from steelyard.kube.store.record import Change, Record, upper_bound
 from steelyard.kube.store.reserve import Reserve, relieves
 from steelyard.kube.store.retention import Retention
 from steelyard.kube.store.sealing import Sealer
+from steelyard.kube.store.shelf import Shelf
 from steelyard.kube.store.usage import Usage
 from steelyard.kube.store.watch import Subscribers, Subscription
 from steelyard.kube.store.writer import CommitHook, Compaction, Encode, Observer, Options, Resealing, Write, Writer
@@ -43,15 +46,7 @@ RETAINED_REVISIONS: Final = 5_000
 COMPACTION_THRESHOLD: Final = 10_000
 """Obsolete rows beyond the retained ones before compaction is worth its writes."""
 _COMPACTION_THRESHOLD_WHEN_FULL: Final = 200
-_RECENT_CHANGES: Final = 2_048
-_RECENT_BYTES: Final = 2 * 1024 * 1024
 _MAX_BATCH: Final = 512
-_PARSED: Final = 256
-"""So many of the newest states stay parsed, for those who are told of the change. An object takes several times the
-memory of its JSON, and every full garbage collection would walk through all of them.
-"""
-_PARSED_BYTES: Final = 512 * 1024
-"""Of their JSON."""
 
 
 class Store:
@@ -72,10 +67,7 @@ class Store:
         self._retention = Retention(0, 0)
         self._usage: Usage | None = None
         self._automatic_compaction: Compaction | None = None
-        self._recent: deque[Change] = deque()
-        self._recent_bytes = 0
-        self._parsed: deque[Record] = deque()
-        self._parsed_bytes = 0
+        self._recent = Recent()
         self._subscribers = Subscribers()
         self._pending: dict[str, Write] = {}
         self._in_flight: deque[Write] = deque()
@@ -88,6 +80,7 @@ class Store:
         self._reserve: Reserve | None = None
         self._is_probing = False
         self._history = History(path, sealer, self._on_damaged)
+        self._shelf = Shelf(path, sealer, self._on_damaged_anywhere)
         self._closing: asyncio.Task[None] | None = None
         self.revision = 0
         self.compacted = 0
@@ -113,7 +106,7 @@ class Store:
         """
         store = Store(path, lag_limit=lag_limit, sealer=sealer)
         store._lock.acquire()
-        options = Options(fsync, max_batch, before_commit, after_commit, sealer)
+        options = Options(fsync, max_batch, before_commit, after_commit, sealer, store._shelf.put_away)
         observer = Observer(
             store._on_committed, store._on_failed, store._on_probed, store._on_dropped, store._on_compacted
         )
@@ -125,7 +118,7 @@ class Store:
             raise
         store._state = SortedDict(loaded.records)
         store._rows = loaded.rows
-        current = sum(len(record.value) for record in loaded.records.values())
+        current = sum(record.size for record in loaded.records.values())
         store._retention = Retention(loaded.revision, max(loaded.size - current, 0))
         store.revision = loaded.revision
         store.compacted = loaded.compacted
@@ -291,6 +284,8 @@ class Store:
 
     def _queue(self, write: Write) -> asyncio.Future[Record]:
         change = write.change
+        if change.previous is not None:
+            self._shelf.take_down(change.previous)
         self._next_revision = change.revision + 1
         self._pending[change.key] = write
         if self._usage is not None:
@@ -330,10 +325,7 @@ class Store:
         """The changes after the revision, or None if they are not all in memory any more."""
         if revision >= self.revision:
             return ()
-        recent = self._recent
-        if not recent or recent[0].revision > revision + 1:
-            return None
-        return islice(recent, revision + 1 - recent[0].revision, None)
+        return self._recent.after(revision)
 
     async def compact(self, before: int) -> None:
         """Drops the history that leads up to the revision; states as of it and later remain readable."""
@@ -382,35 +374,29 @@ class Store:
         await self._writer.stop()
         self._subscribers.close()
         await self._history.close()
+        self._shelf.close()
         self._lock.release()
 
     def _on_committed(self, writes: Sequence[Write]) -> None:
         state, pending, recent, in_flight = self._state, self._pending, self._recent, self._in_flight
-        parsed = self._parsed
         for write in writes:
             change = write.change
             key = change.key
             if change.record is not None:
                 state[key] = change.record
-                parsed.append(change.record)
-                self._parsed_bytes += len(change.record.value)
             else:
                 del state[key]
             self.revision = change.revision
             if pending[key] is write:
                 del pending[key]
+                if change.record is not None:
+                    self._shelf.put(change.record)
             in_flight.popleft()
-            recent.append(change)
-            self._recent_bytes += _size(change)
+            recent.note(change)
             self._retention.note(change)
             self._subscribers.publish(change)
             write.succeed()
-        while self._recent_bytes > _RECENT_BYTES or len(recent) > _RECENT_CHANGES:
-            self._recent_bytes -= _size(recent.popleft())
-        while len(parsed) > _PARSED or self._parsed_bytes > _PARSED_BYTES:
-            oldest = parsed.popleft()
-            self._parsed_bytes -= len(oldest.value)
-            oldest.forget_object()
+        recent.trim()
         self._rows += len(writes)
         if self._full is not None and self._reserve is None:
             self._end_full()
@@ -423,9 +409,12 @@ class Store:
         self._pending.clear()
         self._epoch += 1
         self._next_revision = self.revision + 1
-        if self._usage is not None:
-            for write in writes:
+        for write in writes:
+            if self._usage is not None:
                 self._usage.undo(write.change)
+            previous = write.change.previous
+            if previous is not None and previous is self._state.get(previous.key):
+                self._shelf.put(previous)
         for write in writes:
             if not failure.retryable or not self._try_again(write):
                 write.fail(failure)
@@ -469,6 +458,11 @@ class Store:
     def _on_damaged(self, damage: Corrupt) -> None:
         self._refuse(damage)
 
+    def _on_damaged_anywhere(self, damage: Corrupt) -> None:
+        """In any thread."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._refuse, damage)
+
     def _compact_if_worthwhile(self) -> None:
         """Runs after writes only, so a store that nobody writes to stays untouched."""
         if self._automatic_compaction is not None:
@@ -507,8 +501,3 @@ class Store:
 
 def _full_disk(path: Path) -> StoreFailed:
     return StoreFailed(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), path, retryable=True)
-
-
-def _size(change: Change) -> int:
-    """What it keeps in memory besides the current state, about."""
-    return sum(len(state.value) for state in (change.previous, change.final) if state is not None)

@@ -16,7 +16,7 @@ class Usage:
     def __init__(self, records: Iterable[Record]) -> None:
         self._bytes: dict[str, int] = defaultdict(int)
         for record in records:
-            self._bytes[_space(record.key)] += len(record.value)
+            self._bytes[_space(record.key)] += record.size
 
     def of(self, space: str) -> int:
         return self._bytes.get(space, 0)
@@ -40,4 +40,4 @@ def _space(key: str) -> str:
 
 
 def _size(record: Record | None) -> int:
-    return len(record.value) if record is not None else 0
+    return record.size if record is not None else 0

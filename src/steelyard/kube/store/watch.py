@@ -130,7 +130,7 @@ class Subscription:
             return False
         buffer.append(change)
         record = change.record
-        size = len(record.value) if record is not None else 0
+        size = record.size if record is not None else 0
         self._bytes += size
         if self._waiter is not None and not self._is_woken:
             self._is_woken = True

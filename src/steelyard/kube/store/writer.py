@@ -133,6 +133,8 @@ class Options:
     before_commit: CommitHook | None
     after_commit: CommitHook | None
     sealer: Sealer | None
+    put_away: Callable[[Record], None] | None = None
+    """What is done with each state that is loaded."""
 
 
 class Writer:
@@ -211,10 +213,10 @@ class Writer:
             if self._path.exists() and self._path.stat().st_size:
                 untouched = Log.open_untouched(self._path, options.sealer)
                 stack.callback(untouched.close)
-                loaded = untouched.load() if untouched.is_begun() else None
+                loaded = untouched.load(options.put_away) if untouched.is_begun() else None
                 acknowledged.check(self._path, loaded.revision if loaded is not None else 0)
             log = Log.open(self._path, fsync=options.fsync, sealer=options.sealer)
-            return log, loaded or log.load()
+            return log, loaded or log.load(options.put_away)
 
     def _collect(self) -> tuple[list[Write], bool]:
         """The next batch, and whether to stop after it. Waits only if there is nothing at all to do."""

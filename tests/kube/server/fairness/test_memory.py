@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 import time
@@ -11,6 +12,8 @@ import orjson
 import pytest
 
 from steelyard.kube.objects import Object
+from steelyard.kube.server.fairness import memory
+from steelyard.kube.server.transport.intake import Intake
 from tests.kube.server.serving import ADMIN_TOKEN
 from tests.kube.server.verbs.test_watchers_at_scale import UNVERIFIED, Server, read_until, server_alone
 
@@ -21,7 +24,7 @@ KILOBYTES_LEFT = 20_000
 SETTLED_SECONDS = 30.0
 
 
-def refused(server: Server, body: bytes, content_type: str) -> bytes:
+def sent(server: Server, body: bytes, content_type: str) -> bytes:
     with (
         socket.create_connection(("127.0.0.1", server.port), 30) as plain,
         UNVERIFIED.wrap_socket(plain) as connection,
@@ -29,6 +32,11 @@ def refused(server: Server, body: bytes, content_type: str) -> bytes:
         head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\nConnection: close\r\n"
         connection.sendall(f"{head}Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
         return read_until(connection, b"\r\n\r\n")[:12]
+
+
+def created(server: Server, name: str, text: str) -> bytes:
+    body = orjson.dumps({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"text": text}})
+    return sent(server, body, "application/json")
 
 
 def metadata(**fields: object) -> Object:
@@ -48,12 +56,37 @@ BODIES = {
 def test_large_bodies_leave_nothing_behind(tmp_path: Path) -> None:
     with server_alone(tmp_path) as server:
         for body, content_type in BODIES.values():
-            refused(server, body, content_type)
+            sent(server, body, content_type)
         before = server.resident_kilobytes()
         for body, content_type in BODIES.values():
             for _ in range(TIMES):
-                assert refused(server, body, content_type).startswith(b"HTTP/1.1 4")
+                assert sent(server, body, content_type).startswith(b"HTTP/1.1 4")
         deadline = time.monotonic() + SETTLED_SECONDS
         while (left := server.resident_kilobytes() - before) > KILOBYTES_LEFT and time.monotonic() < deadline:
             time.sleep(0.2)
         assert left < KILOBYTES_LEFT, f"{left} KB more than before"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="measures with /proc")
+def test_large_objects_that_are_stored_take_no_memory(tmp_path: Path) -> None:
+    with server_alone(tmp_path) as server:
+        for number in range(8):
+            assert created(server, f"before-{number}", "x" * 900_000).startswith(b"HTTP/1.1 201")
+        before = server.resident_kilobytes()
+        for number in range(50):
+            assert created(server, f"c{number}", "x" * 900_000).startswith(b"HTTP/1.1 201")
+        deadline = time.monotonic() + SETTLED_SECONDS
+        while (more := server.resident_kilobytes() - before) > KILOBYTES_LEFT and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert more < KILOBYTES_LEFT, f"{more} KB more than before, with 45 MB stored"
+
+
+async def test_many_connections_that_have_ended_give_their_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    trimmed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(memory, "trim", lambda: loop.call_soon_threadsafe(trimmed.set))
+    intake = Intake()
+    for _ in range(100):
+        intake.left()
+    async with asyncio.timeout(10):
+        await trimmed.wait()

@@ -3,13 +3,13 @@
 What was stored under an earlier definition is read as upstream reads it: fields that the definition no longer knows are
 gone, and defaults that it has gained are there. Whoever reads sees the same: get, list, watch, the base of a patch, and
 the caches of controllers; the stored state changes with the next write. Which objects are older than their definition
-is told by their revision, so that the others cost a comparison; the older ones are looked at once each.
+is told by their revision, so that the others cost a comparison; the older ones are looked at once each, if not large.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import orjson
 
@@ -18,6 +18,9 @@ from steelyard.kube.objects import Object
 from steelyard.kube.schema import default, prune
 from steelyard.kube.server.catalogue.registry import Registry, Served
 from steelyard.kube.store.record import Change, Record
+
+_WORTH_KEEPING: Final = 8 * 1024
+"""Bytes of JSON of one that is remembered; a larger one is made for each who asks."""
 
 
 def fitted(registry: Registry, served: Served, record: Record) -> Record:
@@ -36,7 +39,8 @@ def fitted(registry: Registry, served: Served, record: Record) -> Record:
         record.fitted = stored.mark
         return record
     made = Record(record.key, record.revision, value)
-    record.fitted = (stored.mark, made)
+    if len(value) <= _WORTH_KEEPING:
+        record.fitted = (stored.mark, made)
     return made
 
 

@@ -29,7 +29,7 @@ class Quota:
     def check(self, key: str, obj: Object, size: int) -> None:
         """Raises Forbidden if the object, which takes so many bytes, would be too much."""
         head = self._store.head(key)
-        before = len(head.value) if head is not None else 0
+        before = head.size if head is not None else 0
         if size <= before:
             return
         used = self._store.used(self._space)

@@ -19,6 +19,8 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 _WORTHWHILE: Final = 1024 * 1024
 """Bytes that have gone until it is worth looking for memory that is free."""
 _RELIEF_SECONDS: Final = 0.5
+_CONNECTION_BYTES: Final = 16 * 1024
+"""What the end of a TLS connection leaves free, about, in many pieces."""
 
 
 class Holder(Protocol):
@@ -85,6 +87,10 @@ class Intake:
             self._holders[holder] = left
         self.held -= size
         self._relief.after(size)
+
+    def left(self) -> None:
+        """A connection has ended: many of them leave as much behind as a large body."""
+        self._relief.after(_CONNECTION_BYTES)
 
     def _make_room(self, newest: Holder) -> None:
         by_flow: dict[Flow | None, int] = {}

@@ -139,6 +139,7 @@ class Connection(asyncio.BufferedProtocol):
         # them, and a transport has buffers as large as what has come through it.
         self._parser = self._receiving = None
         self._transport = transports.GONE
+        self.intake.left()
 
     def _identify(self, tls: ssl.SSLObject, certificate: bytes) -> None:
         try:

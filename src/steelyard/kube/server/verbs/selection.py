@@ -42,8 +42,10 @@ class Selection:
     def matches(self, record: Record) -> bool:
         if self.name and not record.key.endswith(f"/{self.name}"):
             return False
-        if any(needle not in record.value for needle in self.needles):
-            return False
+        if self.needles:
+            value = record.value
+            if any(needle not in value for needle in self.needles):
+                return False
         obj = record.read()
         if self.labels and not self.labels.matches(objects.labels(obj)):
             return False

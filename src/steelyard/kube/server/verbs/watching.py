@@ -94,7 +94,7 @@ class WatchItem:
         pieces = (b"%b%b}\n" % (prefix, body),) if len(body) <= _WORTH_JOINING else (prefix, body, b"}\n")
         if self._is_shared:
             self._pieces = pieces
-            if self._record is None or body is not self._record.value:
+            if self._record is None or self._record.source is not None or body is not self._record.value_at_hand:
                 _SHARED.grow(len(body))
         return pieces
 
@@ -119,13 +119,15 @@ class _Shared:
         if known is not None:
             return known[2]
         item = _made(change, served, type_, encode, is_shared=True)
+        if change.previous is not None:
+            self.grow(change.previous.size)
         if len(self._items) >= _SHARED_ITEMS:
             del self._items[next(iter(self._items))]
         self._items[key] = (change, served, item)
         return item
 
     def grow(self, size: int) -> None:
-        """So many bytes have been made for an item that did not exist before; too many, and all begins anew."""
+        """So many bytes are held for an item that would not be without it; too many, and all begins anew."""
         self._bytes += size
         if self._bytes > _SHARED_BYTES:
             self._items.clear()

@@ -202,7 +202,7 @@ def _weigh(call: Call, record: Record) -> None:
     """A small patch of a large object is as much work as the object, and one that copies may make a large one."""
     if not call.is_light:
         return
-    if len(record.value) > budgets.LIGHT_BYTES:
+    if record.size > budgets.LIGHT_BYTES:
         call.is_light = budgets.is_light(record.value)
     if call.patch_type == "json" and call.payload is not None and len(call.payload.data) > _FEW_COPIES:
         call.is_light = call.is_light and not any(mark in call.payload.data for mark in (b"copy", b"\\u"))
@@ -259,7 +259,7 @@ async def replace(
         obj = await lane.SHARED.run(call.flow, _changed, *changed)
         if obj is not old:
             completing.finish(served, obj, finish)
-    if call.payload is not None and len(record.value) + len(call.payload.data) > budgets.MAX_BODY_BYTES:
+    if call.payload is not None and record.size + len(call.payload.data) > budgets.MAX_BODY_BYTES:
         budgets.check_object(obj)
     if served.strategy.involves_caller:
         served.strategy.involve(obj, old, call, core)
