@@ -39,6 +39,11 @@ async def filled(store: Store, count: int = 20) -> list[Record]:
     return [await store.put(f"k{number:02}", large("x")) for number in range(count)]
 
 
+async def filled_with(store: Store, text: str) -> None:
+    for number in range(20):
+        await store.put(f"{text}{number:02}", large(text))
+
+
 async def test_only_so_much_of_large_values_is_in_memory(store: Store) -> None:
     records = await filled(store)
     at_hand = [record for record in records if record.value_at_hand is not None]
@@ -49,6 +54,17 @@ async def test_only_so_much_of_large_values_is_in_memory(store: Store) -> None:
         assert record.object["revision"] == record.revision
         assert record.size == len(record.value)
     assert sum(record.size for record in records if not is_away(record)) <= KEPT
+
+
+async def test_all_who_use_a_value_have_the_same(store: Store) -> None:
+    [first, *_] = await filled(store)
+    used = memoryview(first.value)[10:]
+    assert is_away(store.get("k01"))
+    await filled_with(store, "y")
+    assert memoryview(first.value).obj is used.obj
+    del used
+    await store.put("z", large("z"))
+    assert is_away(first)
 
 
 async def test_small_values_stay(store: Store) -> None:

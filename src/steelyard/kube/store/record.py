@@ -6,6 +6,7 @@ frozen dataclasses because one of each is made per write.
 
 from __future__ import annotations
 
+import sys
 import threading
 import zlib
 from collections import deque
@@ -103,6 +104,10 @@ class Record:
     def value_at_hand(self) -> bytes | None:
         return self._value
 
+    def is_value_in_use(self) -> bool:
+        """Whether anybody but the record has the value that is at hand."""
+        return sys.getrefcount(self._value) > _ALONE
+
     def let_go(self) -> None:
         """For the source alone, which gives the value to whoever asks."""
         self._value = None
@@ -132,6 +137,15 @@ class Record:
 
     def __repr__(self) -> str:
         return f"Record({self.key!r}, revision={self.revision})"
+
+
+def _alone() -> int:
+    record = Record("", 0, bytes(_WORTH_KEEPING))
+    return sys.getrefcount(record._value)  # pyright: ignore[reportPrivateUsage] - its own
+
+
+_ALONE: Final = _alone()
+"""As many references as Python counts to a value that the record alone has, with the one that asks."""
 
 
 class Change:

@@ -4,6 +4,9 @@ The state of a store is in memory, so whoever may write would decide how much me
 stays: a value of less than `LARGE` bytes costs little more than the key and the record around it. Of the larger ones
 only those that were written or asked for last are kept, up to `KEPT_BYTES`.
 
+A value that somebody is using, such as a list that its client reads slowly, stays with its record until then: to let go
+of it would free nothing, and a hundred who read the same slowly would have a hundred of it.
+
 Only the durable state of a key can be on the shelf: its row is in the file for as long as nothing replaces it. Before
 a write replaces it, its value is taken down again and stays with the record, for everybody who still has that (a watch
 that is behind, a list that is being read), because compaction may then drop the row at any time.
@@ -88,7 +91,8 @@ class Shelf:
             if record.source is self and record not in self._kept:
                 record.bring_back(value)
                 self._keep(record)
-        return value
+            # Another thread may have been faster: all use the same.
+            return record.value_at_hand or value
 
     def close(self) -> None:
         with self._reading:
@@ -97,14 +101,26 @@ class Shelf:
                 self._log.close()
                 self._log = None
 
+    def tidy(self) -> None:
+        """Called from time to time: what was in use may no longer be."""
+        if self._bytes > KEPT_BYTES:
+            with self._lock:
+                self._make_room()
+
     def _keep(self, record: Record) -> None:
         self._kept[record] = None
         self._bytes += record.size
-        while self._bytes > KEPT_BYTES:
-            oldest = next(iter(self._kept))
-            del self._kept[oldest]
-            self._bytes -= oldest.size
-            oldest.let_go()
+        if self._bytes > KEPT_BYTES:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        for record in list(self._kept):
+            if self._bytes <= KEPT_BYTES:
+                return
+            if not record.is_value_in_use():
+                del self._kept[record]
+                self._bytes -= record.size
+                record.let_go()
 
     def _read(self, record: Record) -> bytes | None:
         with self._reading:

@@ -397,6 +397,7 @@ class Store:
             self._subscribers.publish(change)
             write.succeed()
         recent.trim()
+        self._shelf.tidy()
         self._rows += len(writes)
         if self._full is not None and self._reserve is None:
             self._end_full()
