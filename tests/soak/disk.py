@@ -24,6 +24,7 @@ import orjson
 
 from steelyard.api import resources
 from steelyard.api.clusterapi.resources import MACHINES
+from steelyard.kube.store import reserve
 from tests.harness import ROOT, PlatformProcess
 from tests.soak.site import CONFIG_MAPS, Site, config_map
 
@@ -32,6 +33,8 @@ _MEGABYTES_A_ROUND: Final = 32
 """Each time it is full there is more on it that stays."""
 _WAYS: Final = (("unshare", "--mount"), ("unshare", "--map-root-user", "--mount"))
 _CHUNK: Final = 1 << 20
+_LINES: Final = 60
+_ROOM_FOR_RESERVE: Final = reserve.SIZE + _CHUNK
 _CLAIMS: Final = resources.workload_clusters("steelyard.dev")
 _WRITES_BEFORE: Final = 30
 """Enough for the store to reserve space for its log, which is then used up as well."""
@@ -82,6 +85,11 @@ class Ballast:
                 with contextlib.suppress(OSError):
                     while file.write(bytes(size)) == size:
                         pass
+
+    def leave(self, size: int) -> None:
+        """All but so many bytes."""
+        self.fill()
+        os.truncate(self._path, self._path.stat().st_size - size)
 
     def remove(self) -> None:
         self._path.unlink(missing_ok=True)
@@ -208,7 +216,7 @@ class Scene:
 async def scene(folder: Path, seed: int, rounds: int) -> str:
     random_ = random.Random(seed)
     ballast = Ballast(folder)
-    with PlatformProcess(folder / "platform") as platform:
+    with PlatformProcess(folder / "platform") as platform, _told(platform):
         await asyncio.to_thread(_start_in_vain, platform, ballast)
         await asyncio.to_thread(platform.start)
         async with Site(platform) as site:
@@ -232,6 +240,16 @@ async def scene(folder: Path, seed: int, rounds: int) -> str:
         f"{rounds} times full: {len(played.acknowledged)} writes acknowledged and there, {played.refusals} refused, "
         f"{played.deletions} deleted while full"
     )
+
+
+@contextlib.contextmanager
+def _told(platform: PlatformProcess) -> Iterator[None]:
+    """What the platform said last goes with what is wrong: its files are gone with the namespace."""
+    try:
+        yield
+    except AssertionError as error:
+        error.add_note("\n".join(platform.log.read_text().splitlines()[-_LINES:]))
+        raise
 
 
 def _start_in_vain(platform: PlatformProcess, ballast: Ballast) -> None:
@@ -310,8 +328,11 @@ async def _fill_and_kill(played: Scene, ballast: Ballast) -> None:
         assert code == 503, answer
         await played.delete(len(played.acknowledged) // 3)
         end()
+    # When it starts there is room for the reserve, and hardly any when it has: nobody writes into that.
+    await asyncio.to_thread(ballast.leave, _ROOM_FOR_RESERVE + played.random.randrange(_CHUNK))
     await asyncio.to_thread(played.platform.start)
     played.site.look()
+    await played.write_until_refused()
     await played.delete_claim()
     await played.delete(len(played.acknowledged))
     await asyncio.to_thread(ballast.remove)

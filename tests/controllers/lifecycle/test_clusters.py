@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from steelyard.api import resources as simulated
@@ -13,6 +15,7 @@ from steelyard.kube import objects, pki, resources
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import conditions
+from steelyard.kube.store import reserve
 from tests.controllers.lifecycle import world as worlds
 from tests.controllers.lifecycle.world import NAMESPACE, World, until
 
@@ -203,6 +206,26 @@ async def test_deleting_a_cluster_leaves_nothing(world: World) -> None:
         await worlds.create(world, worlds.cluster_objects(control_plane=1, workers=2))
         await settled(world, 3)
         before = [name for name in await world.left() if name.startswith("ConfigMap/kube-root")]
+        await world.client.delete(capi.CLUSTERS, "c", NAMESPACE)
+
+        async def gone() -> bool:
+            return await world.left() == before
+
+        await until(gone, "nothing of the cluster left")
+
+
+async def test_a_cluster_goes_while_the_disk_is_full(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only what is part of deleting something is written then: nothing may have to be done to an object before."""
+    async with worlds.running(world):
+        await worlds.create(world, worlds.cluster_objects(control_plane=3, workers=2))
+        await settled(world, 5)
+        before = [name for name in await world.left() if name.startswith("ConfigMap/kube-root")]
+        monkeypatch.setattr(reserve, "_free", lambda _: 0)
+        full = reserve.Reserve(tmp_path / "reserve")
+        assert full.is_full
+        world.store.rely_on(full)
         await world.client.delete(capi.CLUSTERS, "c", NAMESPACE)
 
         async def gone() -> bool:

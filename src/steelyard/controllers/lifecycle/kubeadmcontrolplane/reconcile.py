@@ -256,9 +256,10 @@ class ControlPlaneReconciler:
             )
             return False
         for machine in own:
-            await self._remove_hook(machine)
+            # In this order: on a full disk nothing but what is being deleted can be changed.
             if not objects.is_being_deleted(machine):
                 await self._delete_machine(machine)
+            await self._remove_hook(machine)
         progress.deleting_reason = "WaitingForMachineDeletion"
         progress.deleting_message = f"Deleting {len(own)} Machine{'' if len(own) == 1 else 's'}"
         return False
