@@ -1,7 +1,8 @@
 """Processes for what would hold Python's lock, or grow while it is read: long YAML and protobuf, in and out.
 
 They start when there is something to do and end by themselves when there is not. Each job has a deadline; a worker that
-misses it is killed, and the next job gets a new one. Whoever waits takes turns by flow.
+misses it is killed, and the next job gets a new one. Whoever waits takes turns by flow. A large job takes some twenty
+times its bytes while it lasts, so that of those there is one at a time.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from steelyard.kube.server.fairness.rotation import Rotation
 
 _AT_ONCE: Final = 2
 _WAITING_PER_FLOW: Final = 16
+_LARGE: Final = 256 * 1024
 _READ_SECONDS: Final = 10.0
 _WRITE_SECONDS: Final = 60.0
 _FAILURES: Final = {
@@ -87,6 +89,7 @@ def _exactly(taken: IO[bytes], size: int) -> bytes:
 class Workers:
     def __init__(self) -> None:
         self._rotation = Rotation(_AT_ONCE, _WAITING_PER_FLOW)
+        self._large = Rotation(1, _WAITING_PER_FLOW)
         self._threads: ThreadPoolExecutor | None = None
         self._idle: list[_Worker] = []
 
@@ -117,7 +120,10 @@ class Workers:
     async def _do(
         self, flow: Hashable, work: bytes, data: bytes, deadline: float, *, patient: bool = False
     ) -> tuple[bytes, bytes]:
-        async with self._rotation.turn(flow, patient=patient):
+        async with contextlib.AsyncExitStack() as turns:
+            if len(data) > _LARGE:
+                await turns.enter_async_context(self._large.turn(flow, patient=patient))
+            await turns.enter_async_context(self._rotation.turn(flow, patient=patient))
             while self._idle:
                 worker = self._idle.pop()
                 if worker.is_alive:
