@@ -1,8 +1,8 @@
 """Processes for what would hold Python's lock, or grow while it is read: long YAML and protobuf, in and out.
 
 They start when there is something to do and end by themselves when there is not. Each job has a deadline; a worker that
-misses it is killed, and the next job gets a new one. Whoever waits takes turns by flow. A large job takes some twenty
-times its bytes while it lasts, so that of those there is one at a time.
+misses it is killed, and the next job gets a new one. Whoever waits takes turns by flow. A large job takes many times
+its bytes while it lasts, so that of those there is one at a time.
 """
 
 from __future__ import annotations
