@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from steelyard.api import state
-from steelyard.cli import describe
+from steelyard.cli import advice, describe
 from steelyard.cli.advice import Picture
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -387,6 +387,38 @@ def test_deliveries_are_listed_with_what_each_waits_for() -> None:
         "mall web/db yes",
         "team-b/mall web/old no create namespace web in cluster mall of namespace team-b",
     ]
+
+
+@pytest.mark.parametrize(
+    ("secret", "told"),
+    [
+        pytest.param(
+            {"name": "sessions", "namespace": "web"},
+            """redis-cli -u "$(kubectl get secret sessions -n web -o jsonpath='{.data.uri}' | base64 -d)\"""",
+            id="with a Secret it is used with what is in there",
+        ),
+        pytest.param(
+            None,
+            """kubectl patch redisinstance.cache.steelyard.dev/shop -n team --type merge -p """
+            """'{"spec":{"writeConnectionSecretToRef":{"name":"shop-connection"}}}'""",
+            id="without one there is a way to have it written",
+        ),
+    ],
+)
+def test_how_to_connect_to_a_cache_is_a_command_to_be_copied(secret: Object | None, told: str) -> None:
+    cache: Object = {
+        "apiVersion": "cache.steelyard.dev/v1alpha1",
+        "kind": "RedisInstance",
+        "metadata": claim()["metadata"],
+        "spec": {"parameters": {"environment": "dev"}} | ({"writeConnectionSecretToRef": secret} if secret else {}),
+        "status": {
+            "observedGeneration": 1,
+            "host": "127.0.0.1",
+            "conditions": [APPLIED, condition("Ready", "True", "Available", "one server")],
+        },
+    }
+
+    assert told in " ".join(advice.steps(Picture(cache, None, [], [])))
 
 
 def test_events_are_shown_with_how_often_they_happened() -> None:

@@ -21,6 +21,7 @@ _OUR_FINALIZERS = ("cluster.x-k8s.io", "steelyard.dev/claim", "foregroundDeletio
 _SHOWN = 3
 _CONNECTED_TO = ("PostgreSQLInstance", "PostgreSQLAccess")
 """Kinds whose connection Secret has a uri for psql."""
+_CACHE = "RedisInstance"
 
 
 @frozen
@@ -100,10 +101,18 @@ def _of_use(picture: Picture) -> Iterator[str]:
     if secret and claim.get("kind") in _CONNECTED_TO:
         yield f'use it: psql "$({picture.hints.steelyard(f"db uri {name} -n {namespace}")})"'
         return
+    place = f"{secret.get('name')} -n {secret.get('namespace') or namespace}"
+    if secret and claim.get("kind") == _CACHE:
+        uri = picture.hints.kubectl(f"get secret {place} -o jsonpath='{{.data.uri}}'")
+        yield f'use it: redis-cli -u "$({uri} | base64 -d)"'
+        return
     if secret:
-        place = f"{secret.get('name')} -n {secret.get('namespace') or namespace}"
         yield f"use it: {picture.hints.kubectl(f'get secret {place} -o yaml')}"
         return
+    if objects.at(claim, "status", "host"):
+        wanted = f'{{"spec":{{"writeConnectionSecretToRef":{{"name":"{name}-connection"}}}}}}'
+        command = picture.hints.kubectl(f"patch {_named(claim)} --type merge -p '{wanted}'")
+        yield f"have what is needed to connect written into a Secret: {command}"
     yield f"see all of it: {picture.hints.steelyard(f'get {_named(claim)} -o yaml')}"
 
 
