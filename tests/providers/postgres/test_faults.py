@@ -15,19 +15,20 @@ import subprocess
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import psycopg
 import pytest
 
 from steelyard.api.crossplane import DATABASES
 from steelyard.kube import objects
+from steelyard.kube.client.interface import Client
 from steelyard.kube.resources import SECRETS
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import conditions
 from tests.postgresserver import PostgresServer
 from tests.providers.postgres import ourkinds, provided
-from tests.providers.postgres.ourkinds import Killed, Rig, said, sampled
+from tests.providers.postgres.ourkinds import Faults, Killed, Rig, said, sampled
 from tests.providers.postgres.provided import Life, each_programs
 
 PROGRAMS: Final = next(each_programs()).values[0]
@@ -110,14 +111,14 @@ class Story:
         await self.finish("delete")
 
 
-async def _undisturbed(rig: Rig, phase: str) -> tuple[dict[str, Any], int]:
-    """How the phase ends, and how many statements it takes."""
+async def _undisturbed(rig: Rig, phase: str, faults: Faults) -> tuple[dict[str, Any], int]:
+    """How the phase ends, and how many statements, or writes, it takes."""
     story = Story(rig)
     await story.until(phase)
     await story.begin(phase)
-    rig.faults.arm(0, after=False, error=Killed())
+    faults.arm(0, after=False, error=Killed())
     await story.finish(phase)
-    count = rig.faults.count
+    count = faults.count
     outcome = await story.outcome()
     await story.end()
     return outcome, count
@@ -126,23 +127,26 @@ async def _undisturbed(rig: Rig, phase: str) -> tuple[dict[str, Any], int]:
 Strike = Callable[[Story], Awaitable[None]]
 
 
-async def _sweep(rig: Rig, phase: str, error: BaseException, strike: Strike, wanted: int) -> int:
-    expected, count = await _undisturbed(rig, phase)
-    assert count > 3, count
+async def _sweep(
+    rig: Rig, phase: str, error: BaseException, strike: Strike, wanted: int, faults: Faults | None = None
+) -> int:
+    faults = faults or rig.faults
+    expected, count = await _undisturbed(rig, phase, faults)
+    assert count > 1, count
     struck = 0
     for after in (False, True):
         for point in sampled(count, wanted):
             story = Story(rig)
             await story.until(phase)
             await story.begin(phase)
-            rig.faults.arm(point, after=after, error=error)
+            faults.arm(point, after=after, error=error)
             try:
                 await story.finish(phase)
             except Killed:
                 struck += 1
             else:
-                struck += rig.faults.count >= point
-            rig.faults.disarm()
+                struck += faults.count >= point
+            faults.disarm()
             await strike(story)
             await story.finish(phase)
             assert await story.outcome() == expected, f"{phase}, statement {point}, {'after' if after else 'before'}"
@@ -166,6 +170,44 @@ async def test_a_platform_that_is_killed_at_a_statement_goes_on_where_it_was(rig
         story.life.forget()
 
     assert await _sweep(rig, phase, Killed(), again, SAMPLE)
+
+
+class _Struck:
+    """A client whose writes are counted; one of them is the last that the platform makes, or does not come to."""
+
+    def __init__(self, client: Client, faults: Faults) -> None:
+        self._client = client
+        self._faults = faults
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._client, name)
+        return self._watched(method) if name in ("create", "patch", "update", "apply", "delete") else method
+
+    def _watched(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def write(*arguments: Any, **named: Any) -> Any:
+            if self._faults.strikes(after=False):
+                raise self._faults.error
+            answer = await method(*arguments, **named)
+            if self._faults.strikes(after=True):
+                raise self._faults.error
+            return answer
+
+        return write
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_platform_that_is_killed_at_a_write_goes_on_where_it_was(rig: Rig, phase: str) -> None:
+    faults, own = Faults(), rig.live
+
+    async def again(story: Story | None = None) -> None:
+        rig.live = cast("Client", _Struck(own, faults))
+        await rig.restart()
+        rig.live = own
+        if story is not None:
+            story.life.forget()
+
+    await again()
+    assert await _sweep(rig, phase, Killed(), again, SAMPLE, faults)
 
 
 @pytest.mark.parametrize("phase", PHASES)
