@@ -20,6 +20,7 @@ from typing import Final
 from tests.postgresserver import PostgresServer, running
 
 _AIM: Final = 1.0
+_UNTIL_COUNTED: Final = 1.0
 _KEY: Final = "5a" * 32
 _BYTES_OF_A_CUSTOMER: Final = 3600
 """With all that hangs on one, without indexes."""
@@ -114,11 +115,12 @@ def _fill(server: PostgresServer, megabytes: int) -> None:
 def _timed(server: PostgresServer, copy: Callable[[str], None], name: str) -> tuple[float, float]:
     """Seconds, and seconds of CPU."""
     server.create_database(name)
+    # A session's time is counted when the server has noticed its end.
+    time.sleep(_UNTIL_COUNTED)
     started, cpu = time.perf_counter(), _cpu(server)
     copy(name)
     took = time.perf_counter() - started
-    # A session's time is counted when the server has noticed its end.
-    time.sleep(0.5)
+    time.sleep(_UNTIL_COUNTED)
     cpu = _cpu(server) - cpu
     server.drop_database(name)
     return took, cpu
