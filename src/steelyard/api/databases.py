@@ -116,8 +116,8 @@ class DatabaseCopySpec(OnServer):
     )
     key_secret_ref: SecretKey | None = Field(
         default=None,
-        description="The key by which values are masked, where several copies are to have the same values masked alike. "
-        "Unset: one is made up, and forgotten.",
+        description="The key by which values are masked, where several copies are to have the same values masked "
+        "alike. Unset: one is made up, and forgotten.",
     )
 
 

@@ -15,8 +15,8 @@ _BY_KIND: Final = {
     "into clusters",
     "PushSecret.external-secrets.io": EXTERNAL_SECRETS,
     "Password.generators.external-secrets.io": EXTERNAL_SECRETS,
-    "VaultEntry.data.steelyard.dev": "Steelyard's provider of Vault, or set integrations.vault.configure to false in the "
-    "platform file",
+    "VaultEntry.data.steelyard.dev": "Steelyard's provider of Vault, or set integrations.vault.configure to false in "
+    "the platform file",
     "ServiceEntry.networking.istio.io": "Istio, or turn integrations.istio off in the platform file",
 }
 _LIKE: Final = {
