@@ -5,6 +5,7 @@ It is ended, and its whole process group with it, whatever happens in the test.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ from steelyard.installation import encryption
 from steelyard.installation.datadir import DataDir, Instance
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.store.store import Store
+from tests import ownservers
 
 ROOT = Path(__file__).parent.parent
 START_DEADLINE = 60.0
@@ -36,12 +38,14 @@ def built(*programs: str) -> list[str]:
 
 
 def end_in_order() -> None:
-    """SIGTERM ends the program that calls this as Ctrl-C does: what it has started goes first."""
+    """SIGTERM ends the program that calls this as Ctrl-C does: what it has started goes first, and at the very end the
+    servers that killed platforms left."""
 
     def end(number: int, _frame: object) -> None:
         sys.exit(128 + number)
 
     signal.signal(signal.SIGTERM, end)
+    atexit.register(ownservers.end, ownservers.keep_apart())
 
 
 class PlatformProcess:
