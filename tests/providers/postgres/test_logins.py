@@ -325,6 +325,26 @@ async def test_a_database_that_is_not_there_is_told(rig: Rig, database: str) -> 
         "ReconcileError",
         "there is no database nowhere on the server",
     )
+    assert said(await rig.get(LOGINS, "access"))[:2] == ("False", "Creating")
+
+
+async def test_a_login_that_ended_while_the_server_was_away_is_told(rig: Rig, database: str) -> None:
+    await rig.create(LOGINS, "access", spec(database))
+    await reconciled(rig)
+    await rig.live.patch(SECRETS, "admin", {"stringData": {"port": "1"}}, NAMESPACE)
+    await rig.restart()
+    await reconciled(rig)
+    obj = await rig.get(LOGINS, "access")
+    assert said(obj)[0] == "True"
+    assert said(obj, "Synced")[:2] == ("False", "ReconcileError")
+    await rig.clock.advance(3601)
+    await reconciled(rig)
+    status, reason, message = said(await rig.get(LOGINS, "access"))
+    assert (status, reason) == ("False", "Unavailable")
+    assert "The login has ended" in message
+    await rig.live.patch(SECRETS, "admin", {"stringData": {"port": str(rig.server.port)}}, NAMESPACE)
+    await reconciled(rig)
+    assert said(await rig.get(LOGINS, "access"))[0] == "True"
 
 
 async def test_what_nobody_looks_after_is_ended_an_hour_after_its_end(rig: Rig, database: str) -> None:

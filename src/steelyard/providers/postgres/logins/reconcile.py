@@ -18,6 +18,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.runtime import finalizers
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.keys import Key
+from steelyard.kube.runtime.verdicts import Verdict
 from steelyard.providers.postgres import ours, reports
 from steelyard.providers.postgres.logins import plan, secret
 from steelyard.providers.postgres.logins.plan import Decision, Login, Standing
@@ -48,8 +49,17 @@ class TemporaryLoginReconciler:
                 return Result()
             return await self._bring_about(obj)
         except Problem as problem:
-            await reports.failed(self._client, LOGINS, key, self._clock, problem)
+            await reports.failed(self._client, LOGINS, key, self._clock, problem, *self._without(obj, problem))
             return Result(requeue_after=problem.retry_after)
+
+    def _without(self, obj: Object, problem: Problem) -> list[Verdict]:
+        """What else is to be said where nobody has a login by now."""
+        seen = plan.standing(TemporaryLoginStatus.model_validate(obj.get("status") or {}))
+        if objects.is_being_deleted(obj) or (seen.login and seen.login.expires_at > self._clock.now()):
+            return []
+        if seen.login is None:
+            return [reports.creating(f"There is no login yet: {problem}")]
+        return [reports.unavailable(f"The login has ended, and there is no other: {problem}")]
 
     async def _bring_about(self, obj: Object) -> Result:
         spec = TemporaryLoginSpec.model_validate(obj["spec"])
