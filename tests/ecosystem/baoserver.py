@@ -106,8 +106,12 @@ class BaoServer:
         headers = {"X-Vault-Token": self.token if token is None else token}
         request = urllib.request.Request(f"{self.address}/v1/{path}", data, headers, method=method)
         context = ssl.create_default_context(cafile=str(self.authority))
-        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
-            text = answer.read()
+        try:
+            with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as error:
+            error.msg = f"{path}: {error.read().decode(errors='replace')[:1000]}"
+            raise
         return json.loads(text) if text else {}
 
     def status(self, method: str, path: str, body: Any = None, token: str | None = None) -> int:

@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from psycopg import sql
 
 from steelyard import settings
+from steelyard.api import postgresql
 from steelyard.api.externalsecrets.kinds import (
     CLUSTER_SECRET_STORES,
     EXTERNAL_SECRETS,
@@ -34,7 +35,7 @@ from steelyard.api.externalsecrets.kinds import (
     SECRET_STORES,
 )
 from steelyard.api.vaultentries import VAULT_ENTRIES
-from steelyard.compose import managed
+from steelyard.compose import managed, names
 from steelyard.compose.integrations import inside, vaultdatabase, vaultentries, vaultpolicies
 from steelyard.compose.integrations.vaultdatabase import Database
 from steelyard.kube import errors, objects
@@ -112,6 +113,8 @@ async def _story(folder: Path, bao: BaoServer, postgres: PostgresServer) -> Asyn
             async for each in step(client, bao):
                 yield each
         async for each in _logins(client, bao, postgres, platform):
+            yield each
+        async for each in _claim(client, bao, postgres.programs / "psql"):
             yield each
         async for each in _command_line(folder, bao):
             yield each
@@ -536,6 +539,73 @@ async def _logins(
     yield "Vault forgets the database, and holds no session in it"
 
 
+async def _claim(client: Client, bao: BaoServer, psql: Path) -> AsyncIterator[str]:
+    """A developer's claim on the platform's own PostgreSQL, through Vault and back."""
+    await inprocess.namespace(client, "team-a")
+    claims = postgresql.resource("steelyard.dev")
+    spec: Object = {
+        "parameters": {"environment": "dev", "size": "small", "enableBackup": False},
+        "writeConnectionSecretToRef": {"name": "ledger-database"},
+    }
+    await client.create(claims, new(claims, "ledger", "team-a", spec))
+    await ready(client, claims, "ledger", "team-a", seconds=180)
+    path = "apps/dev/team-a/ledger"
+    stored = await until(lambda: now(bao.secret(path) or {}), lambda it: {"password", "api-key"} <= set(it))
+    connection = await client.get(SECRETS, "ledger-database", "team-a")
+    assert stored["password"] == base64.b64decode(connection["data"]["password"]).decode()
+    assert len(stored["api-key"]) == 40
+    named = f"database-{names.external('team-a', 'ledger')}"
+    for each in (named, f"{named}-readwrite"):
+        await ready(client, VAULT_ENTRIES, each)
+    made = bao.call("GET", "database/creds/dev.team-a.ledger-readwrite")
+    url = f"postgresql://{made['data']['username']}@{stored['host']}:{stored['port']}/{stored['database']}"
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [
+            str(psql),
+            "-X",
+            "-At",
+            "-c",
+            "CREATE TABLE orders (id int)",
+            "-c",
+            "SELECT tableowner FROM pg_tables WHERE tablename = 'orders'",
+            url,
+        ],
+        env={"PGPASSWORD": made["data"]["password"], "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] != made["data"]["username"], "what it made is its own"
+    yield "a PostgreSQLInstance has its credentials and api-key in Vault, and logins of Vault's use its database"
+
+    bao.seal()
+    await _look_now(client)
+    found: Object = await until(
+        lambda: client.get(claims, "ledger", "team-a"),
+        lambda it: "is sealed: unseal it" in str(conditions.of(it)),
+        seconds=120,
+    )
+    assert conditions.is_true(found, "Ready"), conditions.of(found)
+    bao.unseal()
+    await ready(client, claims, "ledger", "team-a", seconds=120)
+    yield "while Vault is sealed the claim says so and stays Ready"
+
+    await client.delete(claims, "ledger", "team-a")
+    await gone(client, claims, "ledger", "team-a")
+    assert bao.secret(path) is None
+    assert bao.status("GET", "database/roles/dev.team-a.ledger-readwrite") == 404
+    assert bao.status("GET", "database/config/postgres-dev.team-a.ledger") == 404
+    yield "with the claim nothing of it is left in Vault"
+
+
+async def _look_now(client: Client) -> None:
+    """Has the pushes looked at now, and not at their next refresh."""
+    for each in (await client.list(PUSH_SECRETS, HOME)).items:
+        await touch(client, PUSH_SECRETS, objects.name(each), HOME)
+
+
 async def _command_line(folder: Path, bao: BaoServer) -> AsyncIterator[str]:
     def called(*words: str) -> tuple[int, Any]:
         command = [
@@ -730,10 +800,13 @@ async def gone(client: Client, resource: Resource, name: str, namespace: str = "
     await until(lambda: _exists(client, resource, name, namespace), lambda it: not it)
 
 
-async def ready(client: Client, resource: Resource, name: str, namespace: str = "") -> Object:
+async def ready(
+    client: Client, resource: Resource, name: str, namespace: str = "", seconds: float = _STEP_SECONDS
+) -> Object:
     return await until(
         lambda: client.get(resource, name, namespace),
         lambda it: conditions.is_true(it, "Ready") and not conditions.is_false(it, "Synced"),
+        seconds,
     )
 
 
