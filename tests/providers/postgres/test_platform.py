@@ -19,8 +19,10 @@ from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS, Resource
-from steelyard.kube.runtime import conditions
+from steelyard.kube.runtime import clock, conditions
 from steelyard.providers.postgres import configs, drift, unit
+from steelyard.providers.postgres.embedded.server import EmbeddedServer
+from steelyard.settings.postgresservers import Embedded
 from tests.postgresserver import PostgresServer
 from tests.providers.postgres import provided
 from tests.providers.postgres.provided import each_programs
@@ -200,6 +202,49 @@ postgresql:
             }
             await _gone(client)
         assert not list(root.glob("*/data/postmaster.pid")), "they end with the platform"
+
+
+@contextlib.asynccontextmanager
+async def _with_tls(root: Path) -> AsyncGenerator[EmbeddedServer]:
+    """A server as somebody else runs it: with a password for its administrator and an authority of its own."""
+    own = EmbeddedServer("theirs", Embedded(directory=f"{root}/theirs"), root / "folder", root, clock.SYSTEM)
+    try:
+        await own.ensure()
+        yield own
+    finally:
+        await own.stop()
+
+
+@pytest.mark.parametrize("source", ["file", "secret"])
+async def test_a_server_that_the_platform_file_names_is_reached_by_password_and_authority(
+    tmp_path: Path, source: str
+) -> None:
+    with provided.folder() as root:
+        async with _with_tls(root) as theirs:
+            if not theirs.has_tls:
+                pytest.skip("the programs here have no TLS")
+            (tmp_path / "ca.crt").write_bytes(theirs.authority)
+            (tmp_path / "password").write_text(theirs.password() + "\n")
+            given = f"{{file: {tmp_path}/password}}"
+            if source == "secret":
+                given = "{secret: {namespace: default, name: admin, key: word}}"
+            dsn = f"postgresql://{theirs.username}@127.0.0.1:{theirs.port}/postgres"
+            file = f"postgresql: {{dsn: '{dsn}', ca: {tmp_path}/ca.crt, password: {given}}}\n"
+            async with _platform(tmp_path, file) as client:
+                await _make(client, "shop")
+                if source == "secret":
+
+                    async def is_told() -> bool:
+                        found = await client.get(ROLES, "shop")
+                        return "postgres-admin-creds" in conditions.message_of(found, "Synced")
+
+                    await _until(is_told, "what is missing is told", client)
+                    secret: Object = {"metadata": {"name": "admin", "namespace": "default"}}
+                    await client.create(SECRETS, {**secret, "stringData": {"word": theirs.password()}})
+                await _ready(client)
+                config = await client.get(PROVIDER_CONFIGS, "postgres-provider")
+                assert config["spec"]["sslMode"] == "verify-full"
+                await _gone(client)
 
 
 async def test_a_config_that_is_in_use_is_not_deleted_before_its_objects(
