@@ -522,3 +522,24 @@ def test_what_the_documents_call_a_source_is_the_platform_files_to_say() -> None
     world.rest()
 
     assert world.secret("database") == f"{COPY}_c1"
+
+
+def test_vault_is_told_of_the_database_in_use_and_of_the_login_in_use() -> None:
+    platform = settings.parse("integrations: {vault: {enabled: true}}")
+    config: Object = {
+        "apiVersion": "postgresql.sql.crossplane.io/v1alpha1",
+        "kind": "ProviderConfig",
+        "metadata": {"name": "postgres-provider"},
+        "spec": {"credentials": {"connectionSecretRef": {"namespace": "crossplane-system", "name": "admin"}}},
+    }
+    world = World(claim(), platform, config)
+    world.rest()
+    pushes = [obj for (kind, _, _), obj in world.stored.items() if kind.kind == "PushSecret"]
+    assert {str(each["spec"]["selector"]) for each in pushes} >= {"{'secret': {'name': 'postgresql.dev.shop'}}"}
+    paths = {obj["spec"]["path"] for (kind, _, _), obj in world.stored.items() if kind.kind == "VaultEntry"}
+    assert {"database/config/postgres-dev.dev.shop", "database/roles/dev.dev.shop-readwrite"} <= paths
+
+    world.annotate(ROTATE, "one")
+    world.rest()
+    pushes = [obj for (kind, _, _), obj in world.stored.items() if kind.kind == "PushSecret"]
+    assert {str(each["spec"]["selector"]) for each in pushes} >= {"{'secret': {'name': 'postgresql.dev.shop.r2'}}"}

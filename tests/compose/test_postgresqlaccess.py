@@ -106,3 +106,13 @@ def test_a_namesake_of_the_database_is_not_opened() -> None:
     composed = cases.compose(claim(), Observed(required={**found.required, "database": [theirs]}), PLATFORM)
 
     assert "login" not in composed.desired
+
+
+def test_a_database_that_is_full_is_read_only_for_such_logins_too() -> None:
+    found = observing.accessible(claim())
+    [instance] = found.required["instance"]
+    full = {**instance, "status": {"storage": {"level": "read-only"}}}
+    composed = cases.compose(claim(), Observed(required={**found.required, "instance": [full]}), PLATFORM)
+
+    parameters = composed.desired["login"].object["spec"]["configurationParameters"]
+    assert {"name": "default_transaction_read_only", "value": "on"} in parameters

@@ -37,6 +37,7 @@ _INSTANCE: Final = "instance"
 _DATABASE: Final = "database"
 _CREDENTIALS: Final = "credentials"
 _LOOK_AGAIN: Final = 5.0
+_FULLNESS: Final = 300.0
 _MOST: Final = 10
 """Connections of such a login at once, of those that the database has."""
 _ACCESS: Final = {"readWrite": "ReadWrite", "readOnly": "ReadOnly"}
@@ -48,6 +49,8 @@ class _Database:
     name: str
     owner: str
     size: str
+    is_full: bool = False
+    """New sessions are to be read-only by default, whoever's they are."""
     config: str = ""
     """The ProviderConfig; empty until the database is there."""
 
@@ -84,8 +87,13 @@ def compose(claim: Object, observed: Observed, platform: Platform) -> Composed:
         status={**_status(claim, spec, used, database, observed, details), "compositionRevision": REVISION},
         retained=_retained(database, details, has_secret=place is not None),
         # Nobody tells of another claim that comes to be.
-        look_again=_LOOK_AGAIN if database is None or not database.config else 0.0,
+        look_again=_LOOK_AGAIN if database is None or not database.config else _look_again(used, observed.now),
     )
+
+
+def _look_again(used: UsedParameters, now: str) -> float:
+    """Nor of a database that fills up."""
+    return _FULLNESS if now and used.access == "readWrite" else 0.0
 
 
 def _retained(database: _Database | None, details: Mapping[str, str] | None, *, has_secret: bool) -> frozenset[str]:
@@ -107,7 +115,9 @@ def _database(observed: Observed, platform: Platform) -> _Database | None:
     made = observed.one(_DATABASE)
     is_theirs = made is not None and objects.matches(names.claim_labels(instance), made)
     config = str(objects.at(made or {}, "spec", "providerConfigRef", "name") or "") if is_theirs else ""
-    return _Database(name, f"{base}{naming.OWNER}", spec.parameters.size or platform.postgresql.size, config)
+    size = spec.parameters.size or platform.postgresql.size
+    is_full = objects.at(instance, "status", "storage", "level") in ("read-only", "closed")
+    return _Database(name, f"{base}{naming.OWNER}", size, is_full, config)
 
 
 def _login(claim: Object, used: UsedParameters, database: _Database, platform: Platform, credentials: str) -> Desired:
@@ -118,6 +128,8 @@ def _login(claim: Object, used: UsedParameters, database: _Database, platform: P
         "idle_in_transaction_session_timeout": size.idle_transaction_timeout,
         "work_mem": size.work_memory,
     }
+    if database.is_full:
+        session["default_transaction_read_only"] = "on"
     spec: Object = {
         "providerConfigRef": {"name": database.config},
         "database": database.name,
