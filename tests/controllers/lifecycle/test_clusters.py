@@ -222,7 +222,7 @@ async def test_a_cluster_goes_while_the_disk_is_full(
         await worlds.create(world, worlds.cluster_objects(control_plane=3, workers=2))
         await settled(world, 5)
         before = [name for name in await world.left() if name.startswith("ConfigMap/kube-root")]
-        monkeypatch.setattr(reserve, "_free", lambda _: 0)
+        monkeypatch.setattr(reserve, "_free", _none)
         full = reserve.Reserve(tmp_path / "reserve")
         assert full.is_full
         world.store.rely_on(full)
@@ -302,3 +302,7 @@ async def test_a_restart_writes_nothing(world: World) -> None:
     async with worlds.running(world) as manager:
         await manager.idle(within=1.0, settle=0.3)
         assert world.store.revision == revision
+
+
+def _none(_: Path) -> int:
+    return 0
