@@ -15,7 +15,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -243,7 +243,7 @@ async def scene(folder: Path, seed: int, rounds: int) -> str:
 
 
 @contextlib.contextmanager
-def _told(platform: PlatformProcess) -> Iterator[None]:
+def _told(platform: PlatformProcess) -> Generator[None]:
     """What the platform said last goes with what is wrong: its files are gone with the namespace."""
     try:
         yield
