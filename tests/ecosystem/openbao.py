@@ -530,13 +530,15 @@ async def _logins(
     await until(lambda: now(_roles(postgres, reader["data"]["username"])), lambda it: it == 0)
     yield "a reader reads and does not write; revoked before its time it is gone at once"
 
+    held = bao.call("GET", f"database/creds/{role}")["data"]["username"]
     for name in ("database-dev-shop-readwrite", "database-dev-shop-readonly", "database-dev-shop"):
         await client.delete(VAULT_ENTRIES, name)
         await gone(client, VAULT_ENTRIES, name)
     assert bao.status("GET", "database/config/postgres-dev.team-a.shop") == 404
+    assert _roles(postgres, held) == 0, "a login that was given out lives on"
     with postgres.connect() as connection:
         connection.execute("DROP DATABASE dev_shop")
-    yield "Vault forgets the database, and holds no session in it"
+    yield "Vault forgets the database, takes back the logins, and holds no session in it"
 
 
 async def _claim(client: Client, bao: BaoServer, psql: Path) -> AsyncIterator[str]:
@@ -597,7 +599,12 @@ async def _claim(client: Client, bao: BaoServer, psql: Path) -> AsyncIterator[st
     assert bao.secret(path) is None
     assert bao.status("GET", "database/roles/dev.team-a.ledger-readwrite") == 404
     assert bao.status("GET", "database/config/postgres-dev.team-a.ledger") == 404
-    yield "with the claim nothing of it is left in Vault"
+    admin = await _values(client, "postgres-admin-creds")
+    server = f"host={admin['endpoint']} port={admin['port']} user={admin['username']} dbname=postgres"
+    with psycopg.connect(server, password=admin["password"]) as login:
+        left = login.execute("SELECT rolname FROM pg_roles WHERE rolname LIKE 'v-%'").fetchall()
+    assert left == [], left
+    yield "with the claim nothing of it is left in Vault, and no login of Vault's on the server"
 
 
 async def _look_now(client: Client) -> None:

@@ -64,6 +64,11 @@ class VaultEntrySpec(ApiModel):
     refresh_interval: Annotated[str, Field(pattern=r"^[1-9][0-9]{0,5}[smh]$")] | None = Field(
         default=None, description="How often it is looked at, though nothing changed here. Unset: every ten minutes."
     )
+    revoke_leases: VaultPath | None = Field(
+        default=None,
+        description="What is revoked before it is deleted in Vault: all that was given out below this path, such as "
+        "logins of a role.",
+    )
     deletion_policy: Literal["Delete", "Orphan"] | None = Field(
         default=None, description="Whether it is deleted in Vault with this object. Unset: Delete."
     )

@@ -69,8 +69,8 @@ def role_of(database: Database, access: str = "readwrite") -> str:
 
 
 def parts(settings: Vault, database: Database) -> dict[str, Desired]:
-    """Nothing where the platform file turns it off. Role and connection go before the database does: Vault would hold
-    it by its sessions."""
+    """Nothing where the platform file turns it off. Roles, and the logins that were made of them, go first, then the
+    connection, then the database: Vault would hold it by its sessions."""
     if not (settings.enabled and settings.configure and settings.database.enabled):
         return {}
     roles = {READ_WRITE: role_of(database), READ_ONLY: role_of(database, "readonly")}
@@ -88,6 +88,7 @@ def parts(settings: Vault, database: Database) -> dict[str, Desired]:
                 "default_ttl": settings.database.default_ttl,
                 "max_ttl": settings.database.max_ttl,
             },
+            revokes=f"{settings.database.mount}/creds/{role}",
         )
     return made
 

@@ -43,10 +43,12 @@ def entry(
     compare: Sequence[str] = (),
     read_path: str = "",
     only_if_absent: bool = False,
+    revokes: str = "",
     stays: bool = False,
     stage: int = FIRST_STAGE,
 ) -> Desired:
-    """`stays`: it is left in Vault when the object goes."""
+    """`stays`: it is left in Vault when the object goes; `revokes`: below which path what was given out is taken back
+    before it goes."""
     spec: Object = {"storeRef": {"name": settings.secret_store}, "path": path, "data": data}
     if secrets:
         spec["secretData"] = [
@@ -58,6 +60,8 @@ def entry(
         spec["readPath"] = read_path
     if only_if_absent:
         spec["onlyIfAbsent"] = True
+    if revokes:
+        spec["revokeLeases"] = revokes
     spec["deletionPolicy"] = "Orphan" if stays else "Delete"
     obj: Object = {
         "apiVersion": VAULT_ENTRIES.api_version,

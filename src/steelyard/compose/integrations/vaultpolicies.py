@@ -73,6 +73,7 @@ def of_platform(settings: Vault) -> Rules:
     if settings.database.enabled:
         engines.append(settings.database.mount)
         rules |= {f"{settings.database.mount}/{part}/*": everything for part in ("config", "roles")}
+        rules[f"sys/leases/revoke-prefix/{settings.database.mount}/creds/*"] = (*WRITE, "sudo")
     if settings.pki.enabled:
         engines.append(settings.pki.mount)
         rules[f"{settings.pki.mount}/*"] = everything

@@ -175,6 +175,9 @@ class VaultEntryReconciler:
         path = str(objects.at(entry, "status", "path") or "")
         if path and objects.at(entry, "spec", "deletionPolicy") != "Orphan":
             connection = await self._connection(entry)
+            if leases := objects.at(entry, "spec", "revokeLeases"):
+                # What was given out would otherwise live on, and nobody could take it back any more.
+                await connection.vault.write(f"sys/leases/revoke-prefix/{leases}", {"sync": True})
             await connection.vault.delete(path)
         await finalizers.remove(self._client, VAULT_ENTRIES, entry, FINALIZER)
         return Result()
