@@ -117,6 +117,16 @@ async def test_a_database_that_is_not_there_is_told_and_so_is_its_return(rig: Ri
     assert said(await rig.get(USAGES, "gone"))[:2] == ("True", "Available")
 
 
+async def test_a_database_that_comes_later_is_found_when_somebody_asks(rig: Rig, database: str) -> None:
+    reconciler = DatabaseUsageReconciler(rig.tools)
+    await rig.create(USAGES, "early", spec(f"{database}_later"))
+    await rig.reconcile(reconciler, "early")
+    assert said(await rig.get(USAGES, "early"))[0] == "False"
+    with rig.server.database(f"{database}_later"):
+        await rig.reconcile(reconciler, "early")
+        assert said(await rig.get(USAGES, "early"))[0] == "True"
+
+
 async def test_a_server_that_is_away_is_told_and_the_figures_stay(rig: Rig, database: str) -> None:
     reconciler = DatabaseUsageReconciler(rig.tools)
     await rig.create(USAGES, "away", spec(database))

@@ -10,13 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ctypes
+import functools
 import os
+import re
 import signal
+import subprocess
 from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
+from steelyard.providers.postgres.embedded import programs as installed
 from steelyard.providers.postgres.problems import Away, Broken, Full, Invalid, Missing, Problem, Refused
+from steelyard.providers.postgres.servers import Servers
 
 _WORDS_KEPT: Final = 4000
 _LAST_LINES: Final = 6
@@ -107,6 +112,40 @@ async def started(
         yield running
     finally:
         await _shielded(running.end())
+
+
+async def suited(servers: Servers, provider_config: str) -> Path:
+    """The folder with the programs of the server's own version, else of the next newer one: an older pg_dump refuses,
+    and a newer pg_restore sets what an older server does not know."""
+    given = servers.programs(provider_config)
+    async with servers.connect(provider_config) as connection:
+        major = connection.info.server_version // 10_000
+    found = await asyncio.to_thread(_nearest, given, major)
+    if found is None:
+        raise Missing(
+            f"there is no pg_dump for PostgreSQL {major} on this machine: install its client programs "
+            f"(postgresql-client-{major})"
+        )
+    return found
+
+
+@functools.cache
+def _nearest(given: Path | None, major: int) -> Path | None:
+    """`given` where its version is the one."""
+    folders = [*([given] if given is not None else []), *(each.folder for each in installed.everywhere())]
+    known = [(version, index) for index, folder in enumerate(folders) if (version := _major(folder)) >= major]
+    return folders[min(known)[1]] if known else None
+
+
+def _major(folder: Path) -> int:
+    """Of the pg_restore in there; 0 where there is none that runs."""
+    try:
+        said = subprocess.run(  # noqa: S603 (a program that was looked for)
+            [folder / "pg_restore", "--version"], capture_output=True, text=True, timeout=_ENDS_WITHIN, check=True
+        ).stdout
+        return int(re.findall(r"[0-9]+", said)[0])
+    except (OSError, subprocess.SubprocessError, IndexError):
+        return 0
 
 
 async def run(program: Path, arguments: Sequence[str], environment: Mapping[str, str], *, deadline: float) -> None:

@@ -24,7 +24,7 @@ from steelyard.providers.postgres import programs
 from steelyard.providers.postgres.copies.target import Target
 from steelyard.providers.postgres.copies.visitors import Visitor
 from steelyard.providers.postgres.dumps.folder import DumpFolder, Side
-from steelyard.providers.postgres.problems import Broken, Missing
+from steelyard.providers.postgres.problems import Broken
 from steelyard.providers.postgres.servers import Place, Servers
 
 DEADLINE: Final = 6 * 3600.0
@@ -61,7 +61,7 @@ Tell = Callable[[str, int], None]
 
 async def out_of_dump(servers: Servers, folder: DumpFolder, side: Side, target: Target, writer: Visitor) -> None:
     """The caller has checked that the dump is whole."""
-    bin_folder = _programs(servers, target.config)
+    bin_folder = await programs.suited(servers, target.config)
     dump = folder.dump(side.name)
     listed = await _printed(bin_folder, ["--list", str(dump)])
     untrusted = await _untrusted_in(servers, target, bin_folder, dump, listed)
@@ -78,7 +78,7 @@ async def out_of_database(
     servers: Servers, provider_config: str, database: str, target: Target, writer: Visitor
 ) -> None:
     """As it is: pg_dump's output is pg_restore's input. pg_dump reads as the administrator, and runs nothing there."""
-    bin_folder = _programs(servers, target.config)
+    bin_folder = await programs.suited(servers, target.config)
     source = await servers.place(provider_config)
     async with servers.connect(provider_config, database) as connection:
         untrusted = await (await connection.execute(_UNTRUSTED)).fetchall()
@@ -133,7 +133,7 @@ async def masked(
         "owner": owner,
         "rules": rules.to_json(),
         "key": key,
-        "programs": str(_programs(servers, target.config)),
+        "programs": str(await programs.suited(servers, target.config)),
         "deadlineSeconds": int(DEADLINE),
     }
     Job.model_validate(job)
@@ -228,13 +228,6 @@ async def _printed(bin_folder: Path, arguments: Sequence[str]) -> str:
         bin_folder / "pg_restore", arguments, {}, deadline=_LISTING_DEADLINE, at_most=_LISTING_BYTES
     )
     return printed.decode()
-
-
-def _programs(servers: Servers, provider_config: str) -> Path:
-    found = servers.programs(provider_config)
-    if found is None:
-        raise Missing("there is no pg_dump: install PostgreSQL's client programs (postgresql-client)")
-    return found
 
 
 def _database(target: Target) -> str:

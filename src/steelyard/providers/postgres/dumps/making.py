@@ -14,7 +14,7 @@ from steelyard.kube.runtime import clock as clocks
 from steelyard.providers.postgres import programs
 from steelyard.providers.postgres.dumps import folder as folders
 from steelyard.providers.postgres.dumps.folder import DumpFolder, Reason, Side
-from steelyard.providers.postgres.problems import Full, Missing
+from steelyard.providers.postgres.problems import Full
 from steelyard.providers.postgres.servers import Servers
 
 DEADLINE: Final = 12 * 3600.0
@@ -43,9 +43,7 @@ async def make(
     trigger: str | None,
 ) -> Side:
     """Raises a `Problem`; then, and when it is cancelled, nothing is left of it."""
-    bin_folder = servers.programs(provider_config)
-    if bin_folder is None:
-        raise Missing("there is no pg_dump: install PostgreSQL's client programs (postgresql-client)")
+    bin_folder = await programs.suited(servers, provider_config)
     place = await servers.place(provider_config)
     await asyncio.to_thread(_prepare, folder)
     name = await asyncio.to_thread(folder.free_name, stamp(at))

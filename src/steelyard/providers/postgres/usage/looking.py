@@ -91,7 +91,8 @@ class Watchman:
             async with self._servers.connect(self._config, statement_seconds=_LOOK_SECONDS) as connection:
                 self._measured |= await self._measure(connection, wanted)
             self._problem = None
-            self._asked |= names
+            # One that was not there is looked for again as soon as somebody asks: it may have come since.
+            self._asked = (self._asked | names) & self._measured.keys()
         except Problem as problem:
             self._problem = problem
         if is_due or self._problem is not None:
