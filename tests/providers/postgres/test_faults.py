@@ -216,15 +216,16 @@ async def test_a_server_that_is_killed_at_a_statement_recovers_to_the_same_end(r
 
     async def kill(_: Story) -> None:
         os.kill(rig.server.process_id, signal.SIGKILL)
-        await asyncio.to_thread(rig.server.stop)
-        await asyncio.to_thread(_started_again, rig.server)
+        rig.server.stop()
+        _start_again(rig.server)
         await rig.tools.servers.close()
 
     assert await _sweep(rig, phase, psycopg.OperationalError("server closed the connection"), kill, 1)
 
 
-def _started_again(server: PostgresServer) -> None:
-    """Sessions of the one before end by themselves; until then it cannot be started."""
+def _start_again(server: PostgresServer) -> None:
+    """Sessions of the one before end by themselves; until then it cannot be started. Not in a thread: a test's server
+    ends with the one that started it."""
     for _ in range(20):
         with contextlib.suppress(RuntimeError):
             server.start()
@@ -250,7 +251,7 @@ async def test_a_server_that_is_away_is_told_of_and_found_again(rig: Rig) -> Non
     await rig.clock.advance(180)
     await story.life.round()
     assert await story.life.versions() == versions, "while it is away, nothing is written again and again"
-    await asyncio.to_thread(rig.server.start)
+    _start_again(rig.server)
     await story.finish("resize")
     assert rig.sql("SELECT datconnlimit FROM pg_database WHERE datname = 'shop'") == [(11,)]
     await story.end()

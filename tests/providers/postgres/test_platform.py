@@ -162,7 +162,7 @@ async def test_a_server_that_was_away_is_found_again_by_all(
     async with _platform(tmp_path, _file(server)) as client:
         await _make(client, "before")
         await _ready(client)
-        await asyncio.to_thread(server.stop)
+        server.stop()
         await _make(client, "during")
 
         async def is_told() -> bool:
@@ -170,7 +170,7 @@ async def test_a_server_that_was_away_is_found_again_by_all(
             return "cannot be reached" in conditions.message_of(found, "Synced")
 
         await _until(is_told, "it is told", client)
-        await asyncio.to_thread(server.start)
+        server.start()
         await _ready(client)
         await _gone(client)
 
