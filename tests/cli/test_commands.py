@@ -32,7 +32,7 @@ from tests.harness import ROOT, PlatformProcess
 from tools import cli_reference
 
 CLAIMS = "workloadclusters.compute.steelyard.dev"
-OF_FILES = ("up", "down", "logs", "restore", "renew-authority", "explain", "crds", "render")
+OF_FILES = ("up", "down", "logs", "restore", "renew-authority", "explain", "crds", "render", "secrets policy")
 """Commands that need no API."""
 
 
@@ -347,9 +347,9 @@ def test_get_selects_by_label(terminal: Terminal, ready_claim: str) -> None:
 
 
 def test_an_unknown_kind_is_an_error_that_says_where_to_look(terminal: Terminal) -> None:
-    done = terminal.run("get", "gadgets")
+    done = terminal.run("get", "umbrellas")
     assert (done.code, done.out) == (Exit.FAILED, "")
-    assert 'no resource "gadgets", and no claim of that name' in done.err
+    assert 'no resource "umbrellas", and no claim of that name' in done.err
     assert "api-resources" in done.err
     assert 'did you mean "machines"?' in terminal.run("get", "machnes").err
     assert terminal.run("get", "one", "two", "three").code == Exit.USAGE

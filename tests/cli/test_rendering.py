@@ -49,7 +49,7 @@ def test_a_claim_is_printed_as_its_objects_in_the_order_in_which_they_are_applie
 def test_every_kind_of_claim_is_rendered(idle: Terminal) -> None:
     done = idle.quick("render", "-f", str(ROOT / "examples" / "data"))
     assert done.code == Exit.OK, done.err
-    assert {"Database", "Role", "Grant", "Release"} <= {each["kind"] for each in manifests(done.out)}
+    assert {"Database", "Role", "Grant", "RedisServer"} <= {each["kind"] for each in manifests(done.out)}
 
 
 def test_the_platform_file_decides_and_what_is_made_later_is_told(idle: Terminal, tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def open_(
 def uri(name: NameArgument, given: Given, namespace: NamespaceOption = "") -> None:
     """Print the URI to connect to a database with, from its connection Secret: for psql and its like.
 
-    Example: psql "$(steelyard db uri shop -n team-a)"
+    Example: steelyard db uri shop -n team-a
     """
 
     async def command(here: Session) -> None:
