@@ -44,10 +44,14 @@ def problems(schema: Schema, obj: Object) -> list[str]:
     return refused + [f"{field}: the kind has no such field" for field in prune.prune(schema, checked)]
 
 
+def of_providers() -> list[Object]:
+    """The definitions that providers of ours bring, whatever the domain is."""
+    return [crd.definition(each) for each in (*databases.KINDS, redisserver.KIND, vaultentries.KIND)]
+
+
 @functools.cache
 def _ours() -> dict[str, Object]:
-    of_providers = [crd.definition(each) for each in (*databases.KINDS, redisserver.KIND, vaultentries.KIND)]
-    found = [*COMPOSABLE.definitions("pnats.cloud"), *of_providers, *secretdelivery.definitions()]
+    found = [*COMPOSABLE.definitions("pnats.cloud"), *of_providers(), *secretdelivery.definitions()]
     return {objects.name(each): each for each in found}
 
 

@@ -23,6 +23,7 @@ from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from tests.compose import printed
+from tests.compose import upstream as definitions
 from tests.compose.rendered import Rendered
 from tests.conformance import compare, replay
 from tests.conformance.compare import Outcome
@@ -51,6 +52,7 @@ def install(everything: Many[Rendered]) -> Sequence:
     files = {each.name: each for each in shared.load()}
     steps: list[dict[str, Any]] = [{"do": "POST $NSS", "body": _namespace(name)} for name in _namespaces(everything)]
     steps += ({"do": f"POST {_CRDS}", "body": files[name].object} for name in _names(foreign) if name in files)
+    steps += ({"do": f"POST {_CRDS}", "body": each} for each in definitions.of_providers())
     for domain in _domains(everything):
         platform = settings.parse(f"domain: {domain}\n{_PLATFORM}")
         steps += ({"do": f"POST {_CRDS}", "body": each} for each in shipped.definitions(platform, COMPOSABLE))

@@ -74,7 +74,6 @@ def shell(tmp_path: Path, kubectl: str) -> Iterator[Shell]:
     with PlatformProcess(tmp_path, platform=DOMAIN) as platform:
         platform.start()
         shell = Shell(platform, kubectl, tmp_path / "kubectl-cache")
-        shell.kubectl("create", "namespace", "crossplane-system")
         shell.kubectl("create", "namespace", "argocd")
         yield shell
 
