@@ -39,8 +39,10 @@ _DRY_RUN: Final = "dryRun=All&force=true&fieldManager=steelyard&fieldValidation=
 _PLATFORM: Final = """
 connectionSecrets: {grants: [{claimsIn: ["*"], secretsTo: [argocd, vault]}]}
 networks: {apiEndpoints: [{claimsIn: ["*"], hosts: ["*.example.org"]}]}
+postgresql: {clones: [{claimsIn: ["*"], of: [production]}]}
 """
-"""What the claims need of a platform file: Secrets are written where others look for them, and one says where it is."""
+"""What the claims need of a platform file: Secrets are written where others look for them, one says where it is, and
+one is a copy of what is elsewhere."""
 _IS_THERE: Final = (201, 409)
 _GIVEN_OUT: Final = ["spec.clusterIP", "spec.clusterIPs", "spec.ports"]
 """Of a Service: what each server takes from pools of its own, and the ports with it."""
