@@ -13,7 +13,7 @@ from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 
-_PATH: Final = "/steelyard/services"
+_PATH: Final = "/steelyard.dev/v1/services"
 _DOWN: Final = "down"
 
 

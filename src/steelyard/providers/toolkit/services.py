@@ -10,7 +10,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.server.transport.operations import Perform
 from steelyard.providers.toolkit.provider import Service
 
-PATH: Final = "/steelyard/services"
+PATH: Final = "/steelyard.dev/v1/services"
 
 
 def listing(sources: Sequence[Callable[[], Sequence[Service]]]) -> Perform:
