@@ -2,7 +2,8 @@
 
 The suite asks for a kind cluster; `standin/pytest_kind` gives it the platform instead, with what a kind cluster has
 and the suite looks for: a client certificate in the kubeconfig, a node, a pod in kube-system. Tests that wait for a pod
-to run, or talk to one, are left out by name in `kr8s-needs-pods.txt`, and so is a race.
+to run, or talk to one, are left out by name in `kr8s-needs-pods.txt`, and so are a race and a search that
+another kind of the same name answers.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _read(log: str) -> Outcome:
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (\w+)", log.rstrip().rpartition("\n")[2])}
     failed = counts.get("failed", 0) + counts.get("error", 0) + counts.get("errors", 0)
     story = log[-6000:] if failed or not counts.get("passed") else ""
-    left_out = f"{counts.get('deselected', 0)} left out by name (running pods, a race)"
+    left_out = f"{counts.get('deselected', 0)} left out by name (running pods, a race, a kind of the same name)"
     what = f"{left_out}, {counts.get('skipped', 0)} skipped by kr8s"
     return Outcome(f"kr8s {VERSION}, its own tests", counts.get("passed", 0), failed, what, story)
 
