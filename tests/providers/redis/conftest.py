@@ -27,7 +27,7 @@ def found(name: str) -> Program:
 def each_program(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Program:
     """The test is run with the host's and with the wheel's."""
     chosen = found(str(request.param))
-    monkeypatch.setattr(program, "find", lambda: chosen)
+    monkeypatch.setattr(program, "candidates", lambda: [(chosen.path, chosen.origin)])
     return chosen
 
 

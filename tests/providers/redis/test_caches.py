@@ -25,6 +25,7 @@ from steelyard.providers.redis.wire import Refused, Unreachable
 from tests import inprocess
 from tests.providers.redis import caches
 from tests.providers.redis.caches import Cache, claimed, eventually
+from tests.providers.redis.conftest import found
 
 SOON = "redis: {rotationOverlap: 1s}"
 
@@ -357,7 +358,6 @@ async def test_without_a_program_the_claim_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(program, "candidates", list[tuple[Path, str]])
-    program.find.cache_clear()
     async with inprocess.platform(tmp_path) as client:
         await client.create(caches.CLAIMS, caches.claim())
         cache = Cache(client, tmp_path, "shop")
@@ -397,3 +397,42 @@ async def test_files_that_no_cache_is_known_of_are_told_and_left(tmp_path: Path)
     assert (known.how, unknown.how) == ("not needed yet", "down")
     assert str(tmp_path / "u-2") in unknown.text
     assert (tmp_path / "u-2" / "0").is_dir()
+
+
+async def test_an_older_program_never_takes_the_place_of_the_one_that_wrote_the_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis 6.2 does not see the files of 7.0, and would begin with none."""
+    newer, older = found("host"), found("wheel")
+    if not program.is_older(older.version, newer.version):
+        pytest.skip(f"the wheel's {older.version} is not older than the host's {newer.version}")
+    use(monkeypatch, newer)
+    async with claimed(tmp_path) as cache:
+        await cache.ask("SET", "greeting", "hello")
+
+    use(monkeypatch, older)
+    async with inprocess.platform(tmp_path) as client:
+        cache = Cache(client, tmp_path, "shop")
+
+        async def is_told() -> bool:
+            message = str((await cache.claim())["status"]["message"])
+            return f"its data was written by Redis {newer.version}" in message and "Install" in message
+
+        await eventually(is_told)
+        assert caches.running(tmp_path) == {}
+
+    use(monkeypatch, older, newer)
+    async with inprocess.platform(tmp_path) as client:
+        cache = Cache(client, tmp_path, "shop")
+        await eventually(cache.is_up_to_date)
+        assert await cache.ask("GET", "greeting") == "hello"
+        assert (await cache.provider())["version"] == newer.version
+        await cache.set(replicas=2)
+        await eventually(cache.is_up_to_date)
+        replica = await cache.administer(1)
+        assert await replica.call("GET", "greeting") == "hello", "a new replica understands what the primary sends"
+        replica.close()
+
+
+def use(monkeypatch: pytest.MonkeyPatch, *programs: Program) -> None:
+    monkeypatch.setattr(program, "candidates", lambda: [(each.path, each.origin) for each in programs])

@@ -33,6 +33,11 @@ class Group:
             self.servers[ordinal] = Server(ordinal, self._folders.of(self.uid, ordinal), self._launch, self._wake)
         return self.servers[ordinal]
 
+    @property
+    def version(self) -> str:
+        """Of the program that its servers are, or will be."""
+        return self.server(self.primary).folder.written_by or self._launch.program.version
+
     async def gather(self) -> None:
         """Takes over what runs, of every server that has a directory. Once: afterwards all of them are known."""
         if self._is_gathered:

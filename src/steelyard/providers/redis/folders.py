@@ -4,6 +4,7 @@
       bin/redis-server           a copy, where whoever runs servers cannot reach the original
       <uid of the RedisServer>/  0711
         0/                       0700, its runner's: where server 0 is started, and its data
+        version                  of the program that wrote what is in the directories
         0.conf                   0600: what it is told, read by it before it is anybody's
         0.log                    0600: what it says
 
@@ -19,11 +20,15 @@ import shutil
 from pathlib import Path
 from typing import Final
 
+from steelyard import durable
 from steelyard.frozen import frozen
 from steelyard.providers.redis.program import Runner
 
 _LOG_BYTES: Final = 1 << 20
 _TAIL: Final = 2000
+_PARTS: Final = "appendonlydir"
+_FIRST_IN_PARTS: Final = "7.0.0"
+"""The version from which on data is there."""
 
 
 @frozen
@@ -43,6 +48,22 @@ class Folder:
     @property
     def has_data(self) -> bool:
         return self.directory.is_dir() and any(self.directory.iterdir())
+
+    @property
+    def written_by(self) -> str:
+        """The version of the servers of its cache; empty before the first."""
+        if self._version.exists():
+            return self._version.read_text().strip()
+        return _FIRST_IN_PARTS if any(self.directory.parent.glob(f"*/{_PARTS}")) else ""
+
+    def is_written_by(self, version: str) -> None:
+        """Recorded before it is."""
+        if self.written_by != version:
+            durable.write(self._version, f"{version}\n".encode())
+
+    @property
+    def _version(self) -> Path:
+        return self.directory.parent / "version"
 
     def last_written(self) -> float:
         """0 for one without data."""

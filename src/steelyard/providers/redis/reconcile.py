@@ -108,8 +108,7 @@ class RedisServerReconciler:
             known = await credentials.ensure(self._client, obj, spec, state.port, self._now)
         except credentials.NotOurs as error:
             raise Trouble("SecretNotOurs", str(error)) from error
-        launch = self._fleet.launch
-        state = dataclasses.replace(state, version=launch.program.version if launch is not None else "")
+        state = dataclasses.replace(state, version=group.version)
         while True:
             wish = _Wish(spec, state.port, known)
             outcome = await converging.converge(group, state, spec.for_provider.replicas, wish, journal)

@@ -19,7 +19,8 @@ from steelyard.providers.redis import accounts, configuration, processes, progra
 from steelyard.providers.redis.accounts import Passwords
 from steelyard.providers.redis.configuration import ENDPOINT, Limits, Live, Role
 from steelyard.providers.redis.folders import Folder
-from steelyard.providers.redis.processes import Process
+from steelyard.providers.redis.processes import CannotStart, Process
+from steelyard.providers.redis.program import NoProgram
 from steelyard.providers.redis.replication import Seen
 from steelyard.providers.redis.wire import Connection, Refused, Unreachable
 
@@ -144,7 +145,12 @@ class Server:
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         folder = self.folder.directory.parent.parent / self._launch.folder
-        executable = program.reachable(self._launch.program.path, folder, self._launch.runner)
+        try:
+            suited = program.find(self.folder.written_by)
+        except NoProgram as error:
+            raise CannotStart(str(error)) from error
+        executable = program.reachable(suited.path, folder, self._launch.runner)
+        self.folder.is_written_by(suited.version)
         return processes.start(executable, self.folder, self._launch.runner)
 
     async def stop(self, within: float = END_DEADLINE) -> None:
