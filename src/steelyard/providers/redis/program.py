@@ -4,7 +4,7 @@ The host's own is taken where there is one (PATH, then where Debian has it), els
 whatever environment the platform was started. A cache never gets an older program than the one that wrote its data:
 Redis 6.2 does not see the files of 7.0, and would begin with none.
 
-Where the platform is root, servers run as a user of their own, so that what breaks out of one is nobody on this machine;
+Where the platform is root, servers run as a user of their own, so that what breaks out of one is nobody here;
 the user is made when the first server needs it. A program that this user cannot reach, such as one in a virtual
 environment below /root, is copied beside the servers.
 """
