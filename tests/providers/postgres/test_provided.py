@@ -15,7 +15,7 @@ from steelyard.kube import objects
 from steelyard.kube.resources import SECRETS
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import conditions
-from steelyard.providers.postgres import records
+from steelyard.providers.postgres import managed, records
 from tests.postgresserver import PostgresServer
 from tests.providers.postgres import ourkinds, provided
 from tests.providers.postgres.ourkinds import NAMESPACE, said
@@ -138,6 +138,8 @@ async def test_somebody_elses_is_refused_in_words_and_never_touched(life: Life, 
     assert said(found, "Synced")[:2] == ("False", "ReconcileError")
     assert "was not made for this object" in said(found, "Synced")[2]
     assert conditions.is_false(found, "Ready")
+    # As one has it that comes from a manifest of elsewhere: a finalizer is no proof.
+    await life.rig.live.patch(resource, "theirs", {"metadata": {"finalizers": [managed.FINALIZER]}})
     await life.rig.live.delete(resource, "theirs")
     await life.round()
     assert await life.rig.is_gone(resource, "theirs")
