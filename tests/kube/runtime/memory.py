@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, cast
 
 from steelyard.kube import errors, objects
@@ -23,6 +23,8 @@ class MemoryClient:
         self.failures: dict[str, list[Exception]] = {}
         self.unserved: set[Resource] = set()
         """Kinds whose list and watch answer 404."""
+        self.silence: Callable[[], Awaitable[None]] | None = None
+        """What watches wait for before they fail, as those of a server do that does not answer."""
         self.stored: dict[tuple[Resource, Key], Object] = {}
         self._changes: list[_Change] = []
         self._delivered = 0
@@ -85,11 +87,17 @@ class MemoryClient:
         resource_version: str,
         label_selector: str = "",
         field_selector: str = "",
+        opened: Callable[[], None] | None = None,
     ) -> AsyncIterator[WatchEvent]:
         self._called("watch", resource)
         position = int(resource_version)
         if position < self.compacted:
             raise errors.Expired("too old resource version")
+        if self.silence is not None:
+            await self.silence()
+            raise errors.ServiceUnavailable("did not answer in time")
+        if opened is not None:
+            opened()
         generation = self._generation
         while generation == self._generation:
             for revision, each, kind, obj in list(self._changes[: self._delivered]):

@@ -360,3 +360,17 @@ async def test_a_watch_that_keeps_failing_is_told_at_growing_intervals_and_as_a_
         await clock.advance(120)
         assert informer.problem == ""
         assert len(troubles) == 2, "once when it began, once when it ended"
+
+
+async def test_a_server_that_lets_watches_wait_is_asked_ever_less_and_is_a_problem(
+    server: MemoryClient, clock: VirtualClock
+) -> None:
+    async with running(Informer(server, CONFIG_MAPS, clock=clock)) as informer:
+        server.silence = lambda: clock.sleep(5)
+        server.end_watches()
+        await clock.advance(3600)
+        assert informer.problem == "configmaps cannot be read: did not answer in time"
+        assert server.count("watch") <= 120, "at most every half minute, once the delay has grown"
+        server.silence = None
+        await clock.advance(120)
+        assert informer.problem == ""

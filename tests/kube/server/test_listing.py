@@ -7,7 +7,7 @@ import contextlib
 import gzip
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import orjson
@@ -16,7 +16,7 @@ import pytest
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.server import listing
-from steelyard.kube.server.bodies import forms
+from steelyard.kube.server.bodies import forms, workers
 from steelyard.kube.server.bodies.negotiation import Format
 from steelyard.kube.server.call import Call, Reply
 from steelyard.kube.server.listing import Listing, Piece
@@ -75,6 +75,26 @@ async def test_a_long_list_reads_like_any_other(bench: Bench, accept: str, query
     assert answer.body == forms.encode(whole, format_, pretty="pretty" in query)
     assert packed.headers["Content-Encoding"] == "gzip"
     assert gzip.decompress(packed.body) == answer.body
+
+
+@pytest.mark.parametrize("form", ["application/yaml", "application/vnd.kubernetes.protobuf"])
+async def test_no_worker_gets_more_of_a_long_list_than_a_slice(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    """It makes many times the bytes of what it gets."""
+    given: list[int] = []
+    write = workers.SHARED.write
+
+    async def noted(format_: Format, data: bytes, flow: Hashable, *, patient: bool = False) -> bytes:
+        given.append(len(data))
+        return await write(format_, data, flow, patient=patient)
+
+    monkeypatch.setattr(workers.SHARED, "write", noted)
+    await fill(bench)
+    async with serving.served(bench.api) as site:
+        assert (await site.request("GET", PATH, headers={"Accept": form})).code == 200
+    assert len(given) > 1
+    assert max(given) < 300 * 1024
 
 
 async def test_only_a_long_list_comes_in_chunks(bench: Bench) -> None:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from steelyard.kube.store import errors
+from steelyard.kube.store import watch as watches
 from steelyard.kube.store.record import Change
 from steelyard.kube.store.store import Store
 from steelyard.kube.store.watch import Subscription
@@ -81,6 +82,17 @@ async def test_a_slow_watch_is_cut_off_without_hurting_others(open_store: OpenSt
     assert len(await narrow.batch()) == 10
     again = store.watch("a/", 0)
     assert len(await take(again, 50)) == 50, "resuming from memory does not count as lagging"
+
+
+async def test_a_watch_that_leaves_much_lying_is_cut_off(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deletions show the last state, which is in memory as well."""
+    monkeypatch.setattr(watches, "_MOST_BYTES", 6000)
+    slow = store.watch("a", 0)
+    for _ in range(4):
+        await store.put("a", lambda _: b"{}" + b" " * 1000)
+        await store.delete("a")
+    with pytest.raises(errors.Lagging):
+        await slow.batch()
 
 
 async def test_closing_ends_the_iteration(store: Store) -> None:

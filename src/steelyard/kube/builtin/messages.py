@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import struct
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -36,13 +37,38 @@ def encode(obj: Object) -> bytes | None:
         content = _list(item, obj)
     else:
         return None
+    return b"".join((_opening(api_version, kind, len(content)), content, _CLOSING))
+
+
+def one_list(head: Object, parts: Sequence[bytes]) -> list[bytes | memoryview]:
+    """The list with this head, made of lists of its kind that `encode` has written; in pieces, one after the other."""
+    metadata = _list_metadata(head)
+    items = [_items(part) for part in parts]
+    size = len(metadata) + sum(map(len, items))
+    return [_opening(str(head["apiVersion"]), str(head["kind"]), size), metadata, *items, _CLOSING]
+
+
+def _items(encoded: bytes) -> memoryview:
+    """What stands behind the metadata of a list, in its envelope."""
+    start, end = next(
+        (first, last) for number, _, first, last in wire.fields(encoded, len(PREFIX), len(encoded)) if number == 2
+    )
+    _, _, _, after = next(wire.fields(encoded, start, end))
+    return memoryview(encoded)[after:end]
+
+
+def _opening(api_version: str, kind: str, size: int) -> bytes:
     envelope = _text(1, api_version) + _text(2, kind)
-    return PREFIX + _delimited(1, envelope) + _delimited(2, content) + _text(3, "") + _text(4, "")
+    return PREFIX + _delimited(1, envelope) + _varint(2 << 3 | wire.LENGTH) + _varint(size)
 
 
 def _list(item: str, obj: Object) -> bytes:
     items = [_delimited(2, _message(item, each)) for each in cast("list[Object]", obj["items"])]
-    return _delimited(1, _message(types.LIST_META, obj.get("metadata") or {})) + b"".join(items)
+    return _list_metadata(obj) + b"".join(items)
+
+
+def _list_metadata(obj: Object) -> bytes:
+    return _delimited(1, _message(types.LIST_META, obj.get("metadata") or {}))
 
 
 def _message(name: str, value: Object) -> bytes:
@@ -124,3 +150,6 @@ def _delimited(number: int, content: bytes) -> bytes:
 
 def _text(number: int, value: str) -> bytes:
     return _delimited(number, value.encode())
+
+
+_CLOSING: Final = _text(3, "") + _text(4, "")

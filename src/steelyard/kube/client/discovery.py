@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.parse
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, cast
 
@@ -43,6 +44,20 @@ async def entries(fetch: Fetch) -> Sequence[Entry]:
         for entry in listed:
             found.setdefault((entry.resource.group, entry.resource.plural), entry)
     return list(found.values())
+
+
+async def kinds(fetch: Fetch, api_version: str) -> dict[str, Resource]:
+    """The resources of one group and version by their kind. Raises `errors.NotFound` where it is not served."""
+    group, version = split_api_version(api_version)
+    parts = ("apis", group, version) if group else ("api", version)
+    path = "/" + "/".join(urllib.parse.quote(part, safe="") for part in parts)
+    listed = objects.mapping(await fetch(path, "application/json"))
+    found: dict[str, Resource] = {}
+    for entry in _objects(listed.get("resources")):
+        plural, kind = str(entry.get("name") or ""), str(entry.get("kind") or "")
+        if "/" not in plural:
+            found[kind] = Resource(group, version, plural, kind, namespaced=bool(entry.get("namespaced")))
+    return found
 
 
 def _aggregated(document: Object) -> Iterable[Entry]:

@@ -11,7 +11,7 @@ import asyncio
 import socket
 import time
 import urllib.parse
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
@@ -28,7 +28,8 @@ from steelyard.kube.client.requests import delete_options, selected
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 
-CONNECT_SECONDS: Final = 5.0
+CONNECT_SECONDS: Final = 10.0
+"""With the handshake, as Go's clients: a machine under load takes seconds for it."""
 TOTAL_SECONDS: Final = 30.0
 WATCH_SILENCE_SECONDS: Final = 300.0
 """Servers send a bookmark about once a minute; after a silence this long the watch is opened again."""
@@ -130,6 +131,7 @@ class HttpClient:
         resource_version: str,
         label_selector: str = "",
         field_selector: str = "",
+        opened: Callable[[], None] | None = None,
     ) -> AsyncIterator[WatchEvent]:
         query = selected(label_selector, field_selector)
         query |= {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
@@ -141,6 +143,8 @@ class HttpClient:
                         raise _error(self.connection.server, response, await self._content(response))
         except failures.EXPECTED as failure:
             raise failures.of(failure, self.connection.server) from failure
+        if opened is not None:
+            opened()
         async with response:
             try:
                 rest = b""

@@ -7,7 +7,7 @@ Every method raises the classes of `kube.errors`; a transport failure (refused, 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Literal, Protocol
 
 from steelyard.frozen import frozen
@@ -56,8 +56,10 @@ class Client(Protocol):
         resource_version: str,
         label_selector: str = "",
         field_selector: str = "",
+        opened: Callable[[], None] | None = None,
     ) -> AsyncIterator[WatchEvent]:
         """Events after the revision, bookmarks included, until the server ends the watch (then iteration ends).
+        `opened` is called once the server has answered, which is before there is an event.
 
         Raises `errors.Expired` when the revision is no longer retained: list again.
         """

@@ -26,6 +26,8 @@ from steelyard.kube import foreignconfig
 from steelyard.kube.foreignconfig import InvalidKubeconfig
 from steelyard.kube.objects import Object
 
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a kubelet puts a pod's credentials."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -133,6 +135,21 @@ class Kubeconfig:
 
     def to_yaml(self) -> str:
         return yaml.dump(self.to_object(), Dumper=_DUMPER, sort_keys=False, width=1_000_000)
+
+
+def of_service_account(environment: Mapping[str, str], folder: Path = SERVICE_ACCOUNT) -> Connection | None:
+    """That of the pod that this process runs in; None outside of one."""
+    host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
+    token = folder / "token"
+    if not (host and port and token.exists()):
+        return None
+    address = f"[{host}]" if ":" in host else host
+    return Connection(
+        f"https://{address}:{port}",
+        certificate_authority=(folder / "ca.crt").read_bytes(),
+        token_file=str(token),
+        namespace=(folder / "namespace").read_text(encoding="utf-8").strip() or "default",
+    )
 
 
 def build(

@@ -6,7 +6,7 @@ way.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 import orjson
@@ -88,10 +88,13 @@ class LocalClient:
         resource_version: str,
         label_selector: str = "",
         field_selector: str = "",
+        opened: Callable[[], None] | None = None,
     ) -> AsyncIterator[WatchEvent]:
         options = selected(label_selector, field_selector)
         options |= {"allowWatchBookmarks": "true", "resourceVersion": resource_version}
         stream = await self._api.watch(self._call("watch", resource, namespace, options=options))
+        if opened is not None:
+            opened()
         try:
             while items := await stream.batch():
                 for item in items:

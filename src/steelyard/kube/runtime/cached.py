@@ -7,7 +7,7 @@ only in outline. `live` is the client behind it, for the rare read that must be 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from steelyard.kube import errors, objects, selectors
@@ -69,6 +69,7 @@ class CachedClient:
         resource_version: str,
         label_selector: str = "",
         field_selector: str = "",
+        opened: Callable[[], None] | None = None,
     ) -> AsyncIterator[WatchEvent]:
         return self.live.watch(
             resource,
@@ -76,6 +77,7 @@ class CachedClient:
             resource_version=resource_version,
             label_selector=label_selector,
             field_selector=field_selector,
+            opened=opened,
         )
 
     async def create(self, resource: Resource, obj: Object, *, dry_run: bool = False) -> Object:

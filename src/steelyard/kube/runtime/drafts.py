@@ -3,7 +3,8 @@
 A reconcile takes a `Draft`, changes `draft.object` as it goes, and ends with `draft.save()`: at most one patch of
 the object and one of its status, none where nothing differs. Lists in metadata (finalizers, owner references) have
 several writers, so a patch of them carries the resourceVersion and conflicts when the object moved on; a status has
-one writer and needs none. Every patch carries the UID, so that none lands on a later object of the same name.
+one writer and needs none, but for kinds with conditions of several writers' (`shares_status`). Every patch carries the
+UID, so that none lands on a later object of the same name.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ _SHARED_LISTS = ("finalizers", "ownerReferences")
 
 
 class Draft:
-    def __init__(self, client: Client, resource: Resource, original: Object) -> None:
+    def __init__(self, client: Client, resource: Resource, original: Object, *, shares_status: bool = False) -> None:
         self.client = client
         self.resource = resource
+        self.shares_status = shares_status
         self.original = original
         self.object = objects.copy(original)
 
@@ -79,7 +81,9 @@ class Draft:
             return
         metadata = objects.mapping(patch.get("metadata"))
         touches_shared_lists = any(name in metadata for name in _SHARED_LISTS)
-        written = await self._patch(patch, metadata, exclusively=touches_shared_lists)
+        # What is known of a shared status must still be so when it is written after this.
+        is_exclusive = touches_shared_lists or self.shares_status
+        written = await self._patch(patch, metadata, exclusively=is_exclusive)
         status = self.object.get("status")
         self.original = written
         self.object = objects.copy(written)
@@ -96,7 +100,7 @@ class Draft:
         before = objects.mapping(self.original.get("status"))
         patch = patching.merge_patch(before, objects.mapping(self.object.get("status")))
         if patch:
-            await self._patch({"status": patch}, {}, subresource="status")
+            await self._patch({"status": patch}, {}, exclusively=self.shares_status, subresource="status")
 
     async def finish(self, finalizer: str) -> None:
         """Lets the object go with one write: the finalizer comes off, and nobody will read the status any more."""

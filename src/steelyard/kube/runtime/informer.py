@@ -19,6 +19,7 @@ from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import logs, outlines
 from steelyard.kube.runtime.cache import Cache, Handler, IndexFunction
+from steelyard.kube.runtime.clock import Timer
 from steelyard.kube.runtime.keys import Key
 
 _FIRST_DELAY = 0.1
@@ -123,11 +124,23 @@ class Informer:
         self._recover()
 
     async def _watch(self) -> None:
-        opened = self._clock.monotonic()
-        recovering = self._clock.call_later(_HEALTHY_WATCH, self._recover) if self._failures else None
+        opened_at = self._clock.monotonic()
+        recovering: Timer | None = None
+
+        def opened() -> None:
+            """Only from now on does it count as one that works: a server may also let a request wait and then fail."""
+            nonlocal opened_at, recovering
+            opened_at = self._clock.monotonic()
+            if self._failures:
+                recovering = self._clock.call_later(_HEALTHY_WATCH, self._recover)
+
         try:
             async for event in self._client.watch(
-                self.resource, self._namespace, resource_version=self._version, label_selector=self.label
+                self.resource,
+                self._namespace,
+                resource_version=self._version,
+                label_selector=self.label,
+                opened=opened,
             ):
                 self._recover()
                 self._version = objects.resource_version(event.object) or self._version
@@ -135,7 +148,7 @@ class Informer:
         finally:
             if recovering is not None:
                 recovering.cancel()
-        ended_at_once = self._clock.monotonic() - opened < _HEALTHY_WATCH
+        ended_at_once = self._clock.monotonic() - opened_at < _HEALTHY_WATCH
         if ended_at_once:
             await self._back_off(None)
         else:

@@ -129,8 +129,7 @@ class Api:
             self.authorize(call)
         if call.plural in _MADE_WHEN_ASKED_FOR and not self._is_complete:
             await self._prepare(call)
-        found = call.found
-        served: Served = self._find(call) if found is None or found[0] != self._core.registry.revision else found[1]
+        served = self._found(call)
         if served.deprecation:
             return await self._deprecated(served, call)
         return await self._answer(served, call)
@@ -156,6 +155,8 @@ class Api:
         try:
             if call.verb == "get" and not call.subresource and "get" in served.verbs:
                 return await reading.get(self._core, served, call)
+            if served.custom is not None and call.verb in _WRITES:
+                await self._definitions.make_ready(served, call.flow)
             reply = await self._dispatch(served, call)
         except StoreError as error:
             raise unavailable(error) from error
@@ -173,6 +174,16 @@ class Api:
     def check(self, call: Call) -> None:
         """Raises what is wrong with a request whatever its body says: nothing is served there, or not so."""
         call.found = (self._core.registry.revision, self._find(call))
+
+    def size(self, call: Call) -> int:
+        """Bytes of the object that the call is about, as it is stored; 0 if there is none."""
+        served = self._found(call)
+        record = self._core.store.head(self._core.key(served.resource, call.namespace, call.name))
+        return record.size if record is not None else 0
+
+    def _found(self, call: Call) -> Served:
+        found = call.found
+        return self._find(call) if found is None or found[0] != self._core.registry.revision else found[1]
 
     def _find(self, call: Call) -> Served:
         """What the call is about. A right in a namespace must not reach a resource that lives in none, so there is no

@@ -132,16 +132,16 @@ class Core:
 
         return self.store.put(key, encode, expect=expect, obj=obj)
 
-    def drop(self, key: str, obj: Object, *, expect: int) -> asyncio.Future[Record]:
-        """Removes the object; its last state, as the watchers of its deletion see it, is the given one."""
-        metadata: Object = {**objects.metadata(obj)}
-        final = {**obj, "metadata": metadata}
+    def drop(self, record: Record, *, expect: int) -> asyncio.Future[Record]:
+        """Removes the object; its last state, as the watchers of its deletion see it, is that of the record."""
 
         def encode(revision: int) -> bytes:
-            metadata["resourceVersion"] = str(revision)
+            # Not parsed ahead: whoever deletes many would have all of them in memory until they are written.
+            obj = record.read()
+            final = {**obj, "metadata": {**objects.metadata(obj), "resourceVersion": str(revision)}}
             return _compact(orjson.dumps(final))
 
-        return self.store.delete(key, expect=expect, encode=encode)
+        return self.store.delete(record.key, expect=expect, encode=encode)
 
     def check_newest(self, record: Record) -> None:
         """Raises Mismatch if the object has changed since."""

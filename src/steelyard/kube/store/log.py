@@ -9,7 +9,8 @@ touches the end of one table only.
 
 A batch is one INSERT statement in autocommit mode. sqlite3 gives up the interpreter lock around every step, and
 getting it back from a busy event loop can take milliseconds; one statement means it happens once per batch instead of
-once per row.
+once per row. SQLite keeps what was last bound to each statement that sqlite3 keeps, one for each number of rows: a
+batch of many rows or bytes is several statements in a transaction, so that those copies stay small.
 """
 
 from __future__ import annotations
@@ -53,6 +54,11 @@ _CHECKPOINT_PAGES_WHEN_FULL: Final = 200
 _RESERVED_BYTES: Final = 10 * 1024 * 1024
 """Space for that many pages with their headers, and for the batch that goes over."""
 _FEW_KIBIBYTES: Final = 128
+_STATEMENTS: Final = 32
+"""Those that are kept."""
+_ROWS_AT_ONCE: Final = 128
+_BYTES_AT_ONCE: Final = 128 * 1024
+"""In one statement; a row of more has one of its own."""
 _EXTENDED_BYTES: Final = 256 * 1024
 """At a time, so that a start does not need memory for all of it."""
 
@@ -255,10 +261,31 @@ class Log:
 
     def append(self, rows: Sequence[Row]) -> None:
         """All of them durably, or none."""
+        portions = list(_portions(rows))
+        if len(portions) == 1:
+            self._insert(rows)
+            return
+        with self._transaction():
+            for portion in portions:
+                self._insert(portion)
+
+    def _insert(self, rows: Sequence[Row]) -> None:
         parameters: list[object] = []
         for each in rows:
             parameters.extend(each)
-        self._connection.execute(_insert(len(rows)), parameters)
+        self._connection.execute(_insertion(len(rows)), parameters)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Generator[None]:
+        run = self._connection.execute
+        run("BEGIN IMMEDIATE")
+        try:
+            yield
+            run("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                run("ROLLBACK")
+            raise
 
     def reserve(self) -> None:
         """Gives the write-ahead log its full size at once, filled with zeros.
@@ -283,8 +310,7 @@ class Log:
         Everything up to `start` must have been compacted before.
         """
         run = self._connection.execute
-        run("BEGIN IMMEDIATE")
-        try:
+        with self._transaction():
             self.begin_at(end)
             window = (start, end)
             superseded = run(
@@ -293,11 +319,6 @@ class Log:
                 window,
             ).rowcount
             tombstones = run("DELETE FROM log WHERE revision > ? AND revision <= ? AND deleted = 1", window).rowcount
-            run("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                run("ROLLBACK")
-            raise
         return superseded + tombstones
 
     def reseal(self, after: int, limit: int) -> tuple[int, int]:
@@ -314,18 +335,12 @@ class Log:
             self._checked(Row(*columns)) for columns in self._connection.execute(query, (after, *sealer.marks, limit))
         ]
         stale = [each for each in found if not sealer.is_current(each.value)]
-        run = self._connection.execute
-        run("BEGIN IMMEDIATE")
-        try:
+        with self._transaction():
             for each in stale:
                 clear = sealer.open(each.revision, each.key, each.value)
                 made = self.row(each.revision, each.key, each.previous, each.deleted, clear)
-                run("UPDATE log SET value = ?, checksum = ? WHERE revision = ?", (*made[4:], each.revision))
-            run("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                run("ROLLBACK")
-            raise
+                update = "UPDATE log SET value = ?, checksum = ? WHERE revision = ?"
+                self._connection.execute(update, (*made[4:], each.revision))
         return len(stale), found[-1].revision if len(found) == limit else 0
 
     def scrub(self) -> None:
@@ -412,8 +427,18 @@ class _snapshot:  # noqa: N801 - reads as a statement
         self._connection.execute("ROLLBACK")
 
 
+def _portions(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    start = size = 0
+    for end, row in enumerate(rows):
+        if end > start and (end - start == _ROWS_AT_ONCE or size + len(row.value) > _BYTES_AT_ONCE):
+            yield rows[start:end]
+            start, size = end, 0
+        size += len(row.value)
+    yield rows[start:]
+
+
 @cache
-def _insert(rows: int) -> str:
+def _insertion(rows: int) -> str:
     return f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?,?)'] * rows)}"  # noqa: S608 - nothing but question marks
 
 
@@ -431,7 +456,7 @@ def _connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
         timeout=10,
-        cached_statements=256,
+        cached_statements=_STATEMENTS,
     )
     # A damaged key must reach the checksum instead of failing to decode.
     connection.text_factory = _lenient

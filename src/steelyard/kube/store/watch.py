@@ -18,7 +18,7 @@ from steelyard.kube.store.errors import Lagging
 from steelyard.kube.store.record import Change
 
 _HISTORY_CHUNK: Final = 500
-_MOST_BYTES: Final = 64 * 1024 * 1024
+_MOST_BYTES: Final = 16 * 1024 * 1024
 """Of the states that a subscriber leaves lying: subscribers share them, but one that is behind keeps them alive."""
 
 
@@ -129,8 +129,8 @@ class Subscription:
         if len(buffer) >= self._limit or (self._bytes > _MOST_BYTES and self._waiter is None):
             return False
         buffer.append(change)
-        record = change.record
-        size = record.size if record is not None else 0
+        state = change.record or change.final
+        size = state.size if state is not None else 0
         self._bytes += size
         if self._waiter is not None and not self._is_woken:
             self._is_woken = True

@@ -191,6 +191,8 @@ class Writer:
             batch, stopping = self._collect()
             if batch:
                 self._commit(log, batch)
+            # What was written may be large, and the next write may be far away.
+            del batch
             if self._compactions:
                 self._compact_step(log)
             if self._resealings:

@@ -34,9 +34,11 @@ JANE, JOE, MASTER = User("jane"), User("joe"), User("root", (SYSTEM_MASTERS,))
 class Slow:
     """Answers when told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored: int = 0) -> None:
         self.entered: list[str] = []
         self.go_on = asyncio.Event()
+        self._stored = stored
+        """Bytes of whatever is asked for."""
 
     async def call(self, call: Call) -> Reply:
         self.entered.append(call.user.name)
@@ -51,6 +53,9 @@ class Slow:
 
     def check(self, call: Call) -> None:
         return None
+
+    def size(self, call: Call) -> int:
+        return self._stored
 
     def document(self, path: str, accept: str) -> Document | None:
         return None
@@ -88,6 +93,39 @@ async def test_who_finds_no_seat_waits_and_masters_get_through(monkeypatch: pyte
         backend.go_on.set()
         assert [answer.code for answer in await asyncio.gather(*requests)] == [200] * 6
         assert (await site.request("POST", CONFIG_MAPS, CONFIG_MAP, token=jane)).code == 200
+
+
+async def test_large_objects_are_written_a_few_at_a_time() -> None:
+    """They take many times their bytes meanwhile; small ones do not wait for them, nor does who can stop it all."""
+    backend = Slow()
+    jane = serving.JANE_TOKEN
+    large = CONFIG_MAP | {"data": {"text": "x" * 100_000}}
+    async with serving.served(backend) as site:
+        requests = [asyncio.create_task(site.request("POST", CONFIG_MAPS, large, token=jane)) for _ in range(6)]
+        await _until(backend, 2)
+        requests.append(asyncio.create_task(site.request("POST", CONFIG_MAPS, CONFIG_MAP, token=jane)))
+        requests.append(asyncio.create_task(site.request("POST", CONFIG_MAPS, large)))
+        await _until(backend, 4)
+        await asyncio.sleep(0.05)
+        assert len(backend.entered) == 4
+        backend.go_on.set()
+        assert [answer.code for answer in await asyncio.gather(*requests)] == [200] * 8
+
+
+async def test_what_is_stored_and_large_is_changed_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "QUEUE_SECONDS", 0.3)
+    backend = Slow(stored=100_000)
+    jane = serving.JANE_TOKEN
+    async with serving.served(backend) as site:
+        requests = [asyncio.create_task(site.request("DELETE", f"{CONFIG_MAPS}/a", token=jane)) for _ in range(5)]
+        await _until(backend, 2)
+        reading = asyncio.create_task(site.request("GET", f"{CONFIG_MAPS}/a", token=jane))
+        await _until(backend, 3)
+        refused, _ = await asyncio.wait(requests, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+        assert {task.result().code for task in refused} == {429}, "nobody waits for ever"
+        backend.go_on.set()
+        assert sorted(answer.code for answer in await asyncio.gather(*requests)) == [200, 200, 429, 429, 429]
+        assert (await reading).code == 200
 
 
 async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,16 +257,35 @@ def test_who_holds_most_gives_up_first() -> None:
     share = Shares(Limits()).share(is_platform=True)
     hoard = [Body(held, flow(share, JANE)) for _ in range(4)]
     for body in hoard:
-        body.receive(20)
-    modest = Body(held, flow(share, JOE))
-    modest.receive(30)
+        body.receive(12)
+    modest = [Body(held, flow(share, user)) for user in (JOE, User("jim"))]
+    for body in modest:
+        body.receive(30)
     assert [body.is_given_up for body in hoard] == [True, False, False, False]
-    assert not modest.is_given_up
+    assert not any(body.is_given_up for body in modest)
     for body in hoard[1:]:
         body.is_complete = True
-    hoard[1].receive(60)
+    hoard[1].receive(10)
     assert hoard[1].is_given_up, "what is complete is not taken away, so the newest gives up"
     assert held.held <= 100
+
+
+def test_nobody_holds_more_than_half_but_who_can_stop_it_all() -> None:
+    held = Intake(max_bytes=100)
+    share = Shares(Limits()).share(is_platform=True)
+    hoard = [Body(held, flow(share, JANE)) for _ in range(3)]
+    for body in hoard:
+        body.receive(20)
+    assert [body.is_given_up for body in hoard] == [True, False, False]
+    unknown = [Body(held, None) for _ in range(3)]
+    for body in unknown:
+        body.receive(20)
+    assert [body.is_given_up for body in unknown] == [True, False, False]
+    for body in (*hoard[1:], *unknown[1:]):
+        body.give_up()
+    master = Body(held, flow(share, MASTER))
+    master.receive(90)
+    assert not master.is_given_up
 
 
 @contextlib.asynccontextmanager

@@ -69,6 +69,9 @@ class Backend:
     def check(self, call: Call) -> None:
         return None
 
+    def size(self, call: Call) -> int:
+        return 0
+
     def document(self, path: str, accept: str) -> Document | None:
         return None
 

@@ -12,7 +12,7 @@ import pytest
 from steelyard.kube import errors, pki
 from steelyard.kube.objects import Object
 from steelyard.kube.server.api import Api
-from steelyard.kube.server.transport.operations import Operation
+from steelyard.kube.server.transport.operations import About, Operation
 from steelyard.kube.store.store import Store
 from tests.kube.server import serving
 from tests.kube.server.serving import Site
@@ -35,7 +35,17 @@ async def site(tmp_path: Path) -> AsyncGenerator[Site]:
 
     store = await Store.open(tmp_path / "db")
     api = await Api.start(store)
-    operations = {"/x/file": Operation("GET", file), "/x/act": Operation("POST", act)}
+
+    def about(options: Mapping[str, str]) -> About:
+        if "name" not in options:
+            raise errors.BadRequest("name is missing")
+        return About("", "configmaps", "team-a", options["name"])
+
+    operations = {
+        "/x/file": Operation("GET", file),
+        "/x/act": Operation("POST", act),
+        "/x/look": Operation("GET", act, about),
+    }
     async with serving.served(api, operations=operations) as site:
         yield site
     await api.close()
@@ -59,6 +69,16 @@ async def test_only_masters_may(site: Site) -> None:
     assert (await site.request("GET", "/x/file", token=None)).code == 403
     joe = pki.issue_client(serving.AUTHORITY, "joe", now=serving.NOW)
     assert (await site.request("GET", "/x/file", token=None, certificate=joe)).code == 403
+
+
+async def test_what_is_about_an_object_is_for_who_may_get_it(site: Site) -> None:
+    path = "/x/look?what=this&name=a"
+    assert (await site.request("GET", path)).json() == {"done": "this"}
+    refused = await site.request("GET", path, token=serving.JANE_TOKEN)
+    assert refused.code == 403
+    assert 'User "jane" cannot get resource "configmaps"' in refused.json()["message"]
+    assert (await site.request("GET", "/x/look", token=serving.JANE_TOKEN)).code == 400
+    assert (await site.request("POST", path)).code == 405
 
 
 async def test_only_its_own_method_is_allowed(site: Site) -> None:

@@ -14,7 +14,11 @@ import pytest
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS, Resource
+from steelyard.kube.server.bodies.options import DeleteOptions
+from steelyard.kube.server.core import Core
 from steelyard.kube.server.space import background
+from steelyard.kube.server.verbs import deleting
+from steelyard.kube.store.record import Record
 from steelyard.kube.store.store import Store
 from tests.kube.server.bench import (
     CLUSTER_PARTS,
@@ -287,6 +291,31 @@ async def _settled(bench: Bench) -> None:
     """Long enough for the server to have done what it would do."""
     for _ in range(5):
         await asyncio.sleep(0.01)
+
+
+async def test_a_collection_of_large_objects_is_deleted_in_portions(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is on its way to the disk is in memory."""
+    monkeypatch.setattr(deleting, "_BYTES_AT_ONCE", 20_000)
+    for number in range(20):
+        await bench.create(WIDGETS, widget(f"w{number}", annotations={"text": "x" * 6000}))
+    begun: list[asyncio.Future[Record]] = []
+    unwritten: list[int] = []
+    start = deleting.start
+
+    def noted(core: Core, record: Record, wanted: DeleteOptions) -> asyncio.Future[Record] | None:
+        write = start(core, record, wanted)
+        if write is not None:
+            begun.append(write)
+        unwritten.append(sum(not each.done() for each in begun))
+        return write
+
+    monkeypatch.setattr(deleting, "start", noted)
+    await bench.call("deletecollection", WIDGETS)
+    assert await bench.names(WIDGETS) == []
+    assert len(begun) == 20
+    assert 1 < max(unwritten) <= 4
 
 
 async def test_a_collection_is_deleted_in_one_namespace_only(bench: Bench) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from steelyard.kube import errors, objects
 from steelyard.kube.resources import NAMESPACES
 from steelyard.kube.server.verbs import watching
+from steelyard.kube.store.record import Record
 from steelyard.kube.store.store import Store
 from tests.kube.server.bench import OLD_WIDGETS, PARTS, WIDGETS, Bench, make, make_call, summary, take, widget
 
@@ -247,3 +250,27 @@ async def test_many_events_come_in_one_batch(bench: Bench) -> None:
     await asyncio.gather(*(bench.create(WIDGETS, widget(f"w{index}")) for index in range(50)))
     assert len(await stream.batch()) == 50
     stream.close()
+
+
+async def test_what_was_told_of_large_objects_is_not_kept(bench: Bench) -> None:
+    """Whoever writes large objects would fill the memory with them, as text, and more so parsed."""
+    many = {f"a{number}": "" for number in range(3000)}
+    stream = await bench.watch(WIDGETS, resourceVersion=str(bench.store.revision))
+    names = [f"large{index}" for index in range(40)]
+    for name in names:
+        await bench.create(WIDGETS, widget(name, annotations={**many, "x": "x" * 200_000}))
+        assert [objects.name(item.object) for item in await take(stream, 1)] == [name]
+    gc.collect()
+    assert sum(_is_large(each) for each in gc.get_objects()) < 10
+    for name in names:
+        await bench.delete(WIDGETS, name)
+    assert [objects.name(item.object) for item in await take(stream, 40)] == names
+    stream.close()
+    gc.collect()
+    records = [each for each in gc.get_objects() if isinstance(each, Record) and "/large" in each.key]
+    assert sum(len(each.value_at_hand or b"") for each in records) < 10 * 1024 * 1024
+
+
+def _is_large(value: Any) -> bool:
+    annotations = objects.mapping(cast(Any, value).get("annotations")) if type(value) is dict else {}
+    return len(annotations) > 3000

@@ -2,7 +2,7 @@
 
 The stored JSON goes out as it is. Another form of a long answer takes long to make, and a worker makes it. Of a long
 list only the beginning is made here; the rest is made as the client reads, a slice at a time, in whatever form
-(protobuf alone begins with its length, and is made whole).
+(protobuf alone begins with its length: all slices are made before the first goes out).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import orjson
 
 from steelyard.kube import errors
+from steelyard.kube.objects import Object
 from steelyard.kube.server.bodies import forms, negotiation, workers
 from steelyard.kube.server.bodies.negotiation import Format
 from steelyard.kube.server.call import Reply
@@ -85,8 +86,9 @@ async def of_listing(
         return of_reply(reply) if is_plain else await in_form(reply, format_, flow, pretty=pretty)
     headers = _warnings(reply.warnings) if reply.warnings else ()
     if format_ == "protobuf":
-        parts = [piece async for pieces in _plain(listing, flow) for piece in pieces]
-        return Answer(reply.code, await _formed(b"".join(parts), format_, flow), CONTENT_TYPES[format_], headers)
+        parts = await _protobuf(listing, flow)
+        size = sum(map(len, parts))
+        return Answer(reply.code, b"", CONTENT_TYPES[format_], headers, rest=_one_by_one(parts), held=size)
     rest = _plain(listing, flow) if is_plain else _in_slices(listing, format_, flow)
     first = await anext(rest)
     held = listing.own_bytes() + (SLICE_BYTES if is_plain else max(_FORMED_BYTES, listing.largest()))
@@ -142,6 +144,30 @@ async def _in_slices(listing: Listing, format_: Format, flow: Flow | None) -> Re
         yield before, memoryview(written)[len(around[0]) : len(written) - len(around[1])]
         before, is_first = separator, False
     yield (closing,)
+
+
+async def _protobuf(listing: Listing, flow: Flow | None) -> list[Piece]:
+    """Its length stands at the beginning, so nothing goes out before all of it is there; but the bytes alone."""
+    # Few ask for it.
+    from steelyard.kube.builtin import messages
+
+    opening = orjson.dumps({**_kind(listing), listing.field: []})[: -len(CLOSING)]
+    parts: list[bytes] = []
+    async for pieces in listing.slices(flow, _FORMED_BYTES):
+        text = b"".join((opening, *pieces, CLOSING))
+        parts.append(await _formed(text, "protobuf", flow, patient=bool(parts)))
+    return messages.one_list(listing.head, parts)
+
+
+def _kind(listing: Listing) -> Object:
+    return {name: listing.head[name] for name in ("apiVersion", "kind")}
+
+
+async def _one_by_one(pieces: list[Piece]) -> Rest:
+    """Each is let go of when it has been read."""
+    pieces.reverse()
+    while pieces:
+        yield (pieces.pop(),)
 
 
 async def _yaml_fields(listing: Listing, fields: list[str], flow: Flow | None) -> bytes:

@@ -29,6 +29,8 @@ _WAITING_PER_FLOW: Final = 16
 _LARGE: Final = 256 * 1024
 _READ_SECONDS: Final = 10.0
 _WRITE_SECONDS: Final = 60.0
+_ALLOCATOR: Final = {"PYTHONMALLOC": "malloc"}
+"""The C library's gives back what a job has left free; Python's own would be a third quicker, and keeps it."""
 _FAILURES: Final = {
     "BadRequest": errors.BadRequest, "NotAcceptable": errors.NotAcceptable, "TooLarge": errors.TooLarge,
     "Unreadable": syntax.Unreadable,
@@ -51,7 +53,7 @@ class _Worker:
             [sys.executable, "-m", workerprocess.__name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env={**os.environ, **_ALLOCATOR, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             start_new_session=True,
         )
 

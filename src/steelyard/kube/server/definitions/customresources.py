@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from steelyard.frozen import frozen
 from steelyard.kube import fields, objects
 from steelyard.kube.errors import Cause
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource, version_rank
-from steelyard.kube.schema import formats, parse, validate
+from steelyard.kube.schema import formats, validate
 from steelyard.kube.schema.model import MISSING, Schema
 from steelyard.kube.server.definitions import crdrules, crdstatus
+from steelyard.kube.server.definitions.described import Described
 from steelyard.kube.server.webhooks import clientconfig
 from steelyard.kube.server.webhooks.conversion import Conversion
-
-_SCHEMA: Final = "parsed schema"
 
 
 @frozen
@@ -36,8 +35,7 @@ class ScalePaths:
 @dataclass(frozen=True)
 class ServedVersion:
     resource: Resource
-    openapi: Object
-    """The schema as the definition has it, for publishing."""
+    described: Described
     singular: str
     list_kind: str
     short_names: tuple[str, ...]
@@ -52,22 +50,13 @@ class ServedVersion:
     conversion: Conversion | None = None
 
     @property
-    def schema(self) -> Schema:
-        """Parsed when first needed: a server that starts with many definitions is soon asked for few of them."""
-        # Not a cached_property, which would make the event loop wait for the thread that prepares another one.
-        found: Schema | None = self.__dict__.get(_SCHEMA)
-        if found is None:
-            found = self.__dict__[_SCHEMA] = parse.from_openapi(self.openapi)
-        return found
+    def openapi(self) -> Object:
+        """The schema as the definition has it, for publishing."""
+        return self.described.document
 
     @property
-    def is_prepared(self) -> bool:
-        return _SCHEMA in self.__dict__
-
-    def prepare(self) -> None:
-        """Does what the first object of the kind would otherwise wait for."""
-        schema = self.schema
-        validate.prepare(schema)
+    def schema(self) -> Schema:
+        return self.described.schema
 
 
 def served_versions(crd: Object) -> tuple[ServedVersion, ...]:
@@ -88,7 +77,7 @@ def _served(spec: Object, accepted: Object, version: Object, storage: str) -> Se
     selectable = map(objects.mapping, objects.sequence(version.get("selectableFields")))
     return ServedVersion(
         resource=Resource(group, name, str(accepted["plural"]), kind, namespaced=spec.get("scope") == "Namespaced"),
-        openapi=openapi,
+        described=Described(openapi),
         singular=str(accepted.get("singular") or ""),
         list_kind=str(accepted.get("listKind") or ""),
         short_names=tuple(map(str, objects.sequence(accepted.get("shortNames")))),

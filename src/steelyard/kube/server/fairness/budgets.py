@@ -4,8 +4,9 @@ outage: whatever a client can make larger is bounded here, before it is spent.
 - At the door: bytes and fields of a head, seconds that a connection may be silent (`protocol`, `door`).
 - On the way in: bytes of a body, bytes of all bodies that are not answered yet (`intake`), values and levels of one
   body before anything is made of it (`bodies`, `yamlbodies`).
-- At work: requests at once and loop time by cluster and user (`shares`). What has more than `LIGHT_VALUES` goes through
-  its pure stages in a thread (`lane`), YAML of more than `LIGHT_YAML_BYTES` through a process (`workers`).
+- At work: requests at once, large objects at once and loop time by cluster and user (`shares`). What has more than
+  `LIGHT_VALUES` goes through its pure stages in a thread (`lane`), YAML of more than `LIGHT_YAML_BYTES` through a
+  process (`workers`).
 - On the way out: long answers are encoded and written in pieces (`answers`, `exchange`).
 """
 
@@ -37,6 +38,8 @@ MAX_FIELD_BYTES: Final = 8 * 1024
 LIGHT_BYTES: Final = 16 * 1024
 """A body of no more goes through all stages at once, whatever it holds."""
 LIGHT_VALUES: Final = 4000
+LARGE_BYTES: Final = 64 * 1024
+"""Who writes an object of more takes turns with others who do."""
 LIGHT_YAML_BYTES: Final = 2 * 1024
 """YAML takes some 10 µs a byte."""
 

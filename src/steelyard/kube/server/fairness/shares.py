@@ -9,6 +9,9 @@ Seats bound what waits; they do not bound a step. So the time that a flow's requ
 debt, which time pays off. While others are about, requests of a flow in debt enter a few at a time, and after a long
 step as much time as it took is everybody else's. A flow that is alone is never held up.
 
+An object takes many times the memory of its JSON while it is read, checked and written. So those who write large ones
+take turns, two at a time in each cluster, and hold no more than its bytes before.
+
 `system:masters` of the platform always get through, as upstream: who can stop a flood must get an answer during it.
 Those of a hosted cluster are masters of that cluster only.
 """
@@ -16,7 +19,9 @@ Those of a hosted cluster are masters of that cluster only.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
+from collections.abc import AsyncGenerator
 from time import perf_counter
 from typing import Final
 
@@ -27,6 +32,8 @@ from steelyard.kube.server.fairness import rotation
 QUEUE_LENGTH: Final = 50
 """Of one flow, as upstream."""
 QUEUE_SECONDS: Final = 15.0
+_LARGE_AT_ONCE: Final = 2
+"""Of one cluster: the second is for whom a webhook asks while it is asked about the first."""
 _FREE_DEBT: Final = 0.03
 """Seconds of the loop that a flow may use in a burst."""
 _PAID_PER_SECOND: Final = 0.25
@@ -63,11 +70,12 @@ class Seats:
 class Share:
     """One cluster's."""
 
-    __slots__ = ("_flows", "is_platform", "shares", "taken", "waiting")
+    __slots__ = ("_flows", "is_platform", "large", "shares", "taken", "waiting")
 
     def __init__(self, shares: Shares, *, is_platform: bool) -> None:
         self.shares = shares
         self.is_platform = is_platform
+        self.large = rotation.Rotation(_LARGE_AT_ONCE, QUEUE_LENGTH)
         self.taken: dict[Seats, int] = {}
         self._flows: dict[str, Flow] = {}
         self.waiting: dict[tuple[Flow, Seats], deque[asyncio.Future[None]]] = {}
@@ -164,6 +172,17 @@ class Flow:
             return False
         self._take(seats)
         return True
+
+    @contextlib.asynccontextmanager
+    async def large(self) -> AsyncGenerator[None]:
+        """A turn at writing something large, for who has a seat. Raises Overloaded."""
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(QUEUE_SECONDS):
+                    await stack.enter_async_context(self._share.large.turn(self, patient=True))
+            except TimeoutError:
+                raise rotation.too_many() from None
+            yield
 
     async def wait(self, seats: Seats) -> None:
         """Until there is a seat, which is then taken. Raises Overloaded."""

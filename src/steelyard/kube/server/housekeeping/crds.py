@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 from weakref import ref
 
@@ -30,6 +30,7 @@ from steelyard.kube.server.core import Core
 from steelyard.kube.server.definitions import crdstatus, customresources
 from steelyard.kube.server.definitions.customresources import ScalePaths, ServedVersion
 from steelyard.kube.server.fairness import lane
+from steelyard.kube.server.fairness.shares import Flow
 from steelyard.kube.server.printing import columns
 from steelyard.kube.server.space import keys
 from steelyard.kube.server.space.background import Work
@@ -54,6 +55,8 @@ class Definitions(Work):
         self._prefix = core.prefix(CUSTOM_RESOURCE_DEFINITIONS)
         self._terminating: dict[str, str] = {}
         """Collections whose definition is being deleted, to its name."""
+        self._outlines: dict[str, tuple[int, Object]] = {}
+        """By key, with the revision of which they are."""
         self._cleared: dict[str, str] = {}
         """How far a large one of them has been gone through."""
 
@@ -86,6 +89,13 @@ class Definitions(Work):
         # It may have changed, or gone, while it was being prepared.
         self._core.registry.serve(name, self._served_now(name), self._core.store.newest)
 
+    async def make_ready(self, served: Served, flow: Flow | None) -> None:
+        """Gets ready what was let go of, for somebody who is about to write an object of the kind."""
+        group, _, version = served.storage_version.partition("/")
+        for each in (served, self._core.registry.find(group, version, served.resource.plural)):
+            if each is not None and each.custom is not None and each.custom.described.is_at_rest:
+                await lane.SHARED.run(flow, each.custom.described.prepare)
+
     def _served_now(self, name: str) -> tuple[Served, ...]:
         record = self._core.store.get(self._prefix + name)
         return served_by(record.object) if record is not None else ()
@@ -100,6 +110,7 @@ class Definitions(Work):
             self.enqueue(name)
 
     def _gone(self, name: str, previous: Record | None) -> None:
+        self._outlines.pop(self._prefix + name, None)
         self._core.registry.serve(name, ())
         for stream in [each for each in self._core.streams if each.kind == name]:
             stream.close()
@@ -110,7 +121,7 @@ class Definitions(Work):
     def _reconsider_group(self, definition: Object) -> None:
         """Others of the group may have waited for a name that has become free."""
         group = objects.at(definition, "spec", "group")
-        for other in all_definitions(self._core):
+        for other in self._all():
             if objects.at(other, "spec", "group") == group and not crdstatus.is_settled(other):
                 self.enqueue(objects.name(other))
 
@@ -134,7 +145,15 @@ class Definitions(Work):
             self._report(known, crdstatus.judged_by_policy(known.object, self._now()))
 
     def _others(self, name: str) -> list[Object]:
-        return [each for each in all_definitions(self._core) if objects.name(each) != name]
+        return [other for other in self._all() if objects.name(other) != name]
+
+    def _all(self) -> Iterator[Object]:
+        """Outlines of all definitions as they are now; each is read once, and none of them kept whole."""
+        for record in self._core.store.scan(self._prefix):
+            known = self._outlines.get(record.key)
+            if known is None or known[0] != record.revision:
+                known = self._outlines[record.key] = (record.revision, _outline(record.read()))
+            yield known[1]
 
     def _now(self) -> str:
         return self._core.timestamp()
@@ -181,13 +200,18 @@ class Definitions(Work):
 async def _prepared(served: tuple[Served, ...]) -> None:
     """Large schemas take a while to get ready: in another thread, so that the first who uses the kind need not wait."""
     for each in served:
-        if each.custom is not None and not each.custom.is_prepared:
+        if each.custom is not None and not each.custom.described.is_prepared:
             with contextlib.suppress(Exception):  # it is told when an object comes that needs it
-                await lane.SHARED.run(None, each.custom.prepare)
+                await lane.SHARED.run(None, each.custom.described.prepare)
 
 
-def all_definitions(core: Core) -> list[Object]:
-    return [record.object for record in core.store.scan(core.prefix(CUSTOM_RESOURCE_DEFINITIONS))]
+def _outline(definition: Object) -> Object:
+    """What others of the group need to know of a definition: all but what it describes."""
+    spec = objects.mapping(definition.get("spec"))
+    names = {"group": spec.get("group"), "names": spec.get("names")}
+    approval = {key: value for key, value in objects.annotations(definition).items() if key == crdstatus.APPROVAL}
+    metadata = {"name": objects.name(definition), "annotations": approval}
+    return {"metadata": metadata, "spec": names, "status": definition.get("status")}
 
 
 _living: Final[dict[bytes, tuple[ref[Served], ...]]] = {}

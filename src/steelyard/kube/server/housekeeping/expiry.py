@@ -54,7 +54,7 @@ class Expiry(Work):
         """An event that was written again meanwhile stays; once that is durable, it has its place in the order anew."""
         record = self._core.store.head(item)
         if record is not None and item not in self._written and record is self._core.store.get(item):
-            self.write(self._core.drop(item, record.object, expect=record.revision), item)
+            self.write(self._core.drop(record, expect=record.revision), item)
 
     def _is_over(self, written: datetime) -> bool:
         return written + self._ttl <= self._core.now()

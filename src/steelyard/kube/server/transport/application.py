@@ -37,7 +37,7 @@ from steelyard.kube.server.transport.audit import AuditLog
 from steelyard.kube.server.transport.exchange import Disconnected, Exchange
 from steelyard.kube.server.transport.health import HealthPaths
 from steelyard.kube.server.transport.metrics import Labels, RequestMetrics
-from steelyard.kube.server.transport.operations import Operation, Operations
+from steelyard.kube.server.transport.operations import Operations
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +69,7 @@ class Backend(Protocol):
     async def watch(self, call: Call) -> WatchStream: ...
     def authorize(self, call: Call) -> None: ...
     def check(self, call: Call) -> None: ...
+    def size(self, call: Call) -> int: ...
     def document(self, path: str, accept: str) -> Document | None: ...
     def paths(self) -> list[str]: ...
 
@@ -112,7 +113,13 @@ class Application:
             request.route = route
             operation = self._operations.get(request.path) if route is None else None
             if operation is not None:
-                answer = await request.perform(operation, user, options)
+                operations.authorize(operation, user, request.method, request.path, options, self._authorizer)
+                request.decision = "allow"
+                if operation.about is not None:
+                    if not flow.enters(self._reading):
+                        await flow.wait(self._reading)
+                    seats = self._reading
+                answer = await operations.perform(operation, options, exchange)
                 if answer is None:
                     self._log(request, 200)
                     return
@@ -152,10 +159,11 @@ class Application:
                 if not flow.enters(wanted):
                     await flow.wait(wanted)
                 seats = wanted
-                payload = call.payload
-                if payload is not None and not bodies.is_short_yaml(payload.data):
-                    await bodies.prepare(call, payload)
-                reply = await self._backend.call(call)
+                if wanted is self._writing and self._is_large(call):
+                    async with flow.large():
+                        reply = await self._perform(call)
+                else:
+                    reply = await self._perform(call)
                 pretty = accepted.pretty or request.is_pretty(options)
                 if reply.listing is not None:
                     answer = await answers.of_listing(reply, reply.listing, accepted.format, flow, pretty=pretty)
@@ -180,6 +188,18 @@ class Application:
         await request.answer(answer)
         self._log(request, answer.code, failure)
         self._metrics.record(labels, answer.code, time.perf_counter() - started)
+
+    def _is_large(self, call: Call) -> bool:
+        """Whether it brings or changes much."""
+        if call.payload is not None and len(call.payload.data) > budgets.LARGE_BYTES:
+            return True
+        return bool(call.name) and self._backend.size(call) > budgets.LARGE_BYTES
+
+    async def _perform(self, call: Call) -> Reply:
+        payload = call.payload
+        if payload is not None and not bodies.is_short_yaml(payload.data):
+            await bodies.prepare(call, payload)
+        return await self._backend.call(call)
 
     async def _watch(self, request: Request, call: Call, flow: Flow, labels: Labels) -> None:
         if not flow.enters(self._watching):
@@ -311,12 +331,6 @@ class Request:
         if length.isdigit() and int(length) > budgets.MAX_BODY_BYTES:
             raise budgets.too_large()
         return await self.exchange.body()
-
-    async def perform(self, operation: Operation, user: User, options: dict[str, str]) -> Answer | None:
-        """None if the operation has sent its answer itself."""
-        operations.authorize(operation, user, self.method, self.path)
-        self.decision = "allow"
-        return await operations.perform(operation, options, self.exchange)
 
     def entry(self, code: int, failure: str) -> audit.Entry:
         return audit.Entry(

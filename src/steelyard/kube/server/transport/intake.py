@@ -2,7 +2,8 @@
 `FREE_BYTES` is not worth counting.
 
 When all together hold too much, the flow that holds most gives up what has been on its way the longest: a body is
-answered with 429, a connection that does not read is cut. So whoever is slow stands in his own way only.
+answered with 429, a connection that does not read is cut. So whoever is slow stands in his own way only. No flow has
+more than half of it: one who attacks alone is not to take what is meant for all.
 """
 
 from __future__ import annotations
@@ -63,10 +64,12 @@ class _Relief:
 class Intake:
     """Of all servers of a process."""
 
-    __slots__ = ("_holders", "_max_bytes", "_relief", "held")
+    __slots__ = ("_each", "_holders", "_max_bytes", "_relief", "held")
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
+        self._each = max_bytes // 2
+        """How much a flow may hold."""
         self._holders: dict[Holder, int] = {}
         """How much each holds, in the order in which they began to."""
         self.held = 0
@@ -77,7 +80,7 @@ class Intake:
         self._holders[holder] = self._holders.get(holder, 0) + size
         self.held += size
         before = self.held + 1
-        while self._max_bytes < self.held < before:
+        while self._each < self.held < before:
             before = self.held
             self._make_room(holder)
 
@@ -96,6 +99,14 @@ class Intake:
         by_flow: dict[Flow | None, int] = {}
         for holder, held in self._holders.items():
             by_flow[holder.flow] = by_flow.get(holder.flow, 0) + held
-        largest = max(by_flow, key=lambda flow: by_flow[flow])
-        unfinished = (each for each in self._holders if each.flow is largest and not each.is_complete)
+        flow = newest.flow
+        is_bounded = flow is None or not flow.is_unbounded
+        if self.held > self._max_bytes:
+            self._give_up(max(by_flow, key=lambda flow: by_flow[flow]), newest)
+        elif is_bounded and by_flow.get(flow, 0) > self._each:
+            self._give_up(flow, newest)
+
+    def _give_up(self, flow: Flow | None, newest: Holder) -> None:
+        """What is complete is not taken away; where all of the flow is, the newest goes."""
+        unfinished = (each for each in self._holders if each.flow is flow and not each.is_complete)
         next(unfinished, newest).give_up()

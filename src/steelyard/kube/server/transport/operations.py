@@ -1,6 +1,8 @@
-"""Operations on the server as a whole, such as a backup: paths beside the API's own, for `system:masters` only.
+"""Operations beside the API's own verbs, each on a path of its own.
 
-No rule can grant them to anybody else, since what they hand out or change is everything.
+Those on the server as a whole, such as a backup, are for `system:masters` only: no rule can grant them to anybody else,
+since what they hand out or change is everything. One that is about a single object, such as the console of a machine,
+is for whoever may get that object.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.server.bodies.answers import Answer
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.rights import authz
+from steelyard.kube.server.rights.authz import Authorizer
 from steelyard.kube.server.transport.exchange import Exchange
 
 Perform = Callable[[Mapping[str, str]], AbstractAsyncContextManager[Object | Path]]
@@ -27,21 +30,38 @@ Perform = Callable[[Mapping[str, str]], AbstractAsyncContextManager[Object | Pat
 _CHUNK: Final = 256 * 1024
 
 
+class About(NamedTuple):
+    """The object that a request is about."""
+
+    group: str
+    plural: str
+    namespace: str
+    name: str
+
+
 class Operation(NamedTuple):
     method: str
     perform: Perform
+    about: Callable[[Mapping[str, str]], About] | None = None
+    """Which object it is about, by the query parameters; raises BadRequest. None for the server as a whole."""
 
 
 Operations = Mapping[str, Operation]
 """By path."""
 
 
-def authorize(operation: Operation, user: User, method: str, path: str) -> None:
-    """Raises Forbidden and MethodNotAllowed."""
-    if SYSTEM_MASTERS not in user.groups:
+def authorize(
+    operation: Operation, user: User, method: str, path: str, options: Mapping[str, str], authorizer: Authorizer
+) -> None:
+    """Raises Forbidden, MethodNotAllowed and BadRequest."""
+    if operation.about is None and SYSTEM_MASTERS not in user.groups:
         raise authz.forbidden(authz.Attributes(user, method.lower(), path=path))
     if method != operation.method:
         raise errors.MethodNotAllowed("the server does not allow this method on the requested resource")
+    if operation.about is not None:
+        about = operation.about(options)
+        asked = authz.Attributes(user, "get", "", about.group, about.plural, "", about.namespace, about.name)
+        authz.require(authorizer, asked)
 
 
 async def perform(operation: Operation, options: Mapping[str, str], exchange: Exchange) -> Answer | None:

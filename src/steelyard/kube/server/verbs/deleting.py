@@ -35,6 +35,8 @@ _ORPHANING: Final = frozenset({"jobs.batch", "replicationcontrollers"})
 """Kinds whose dependents stay if nobody says what is to become of them."""
 _CHILDLESS: Final = frozenset({"events", "events.events.k8s.io"})
 """Kinds that can own nothing, so that no deletion of theirs waits for dependents."""
+_BYTES_AT_ONCE: Final = 2 * 1024 * 1024
+"""Of stored JSON whose deletions are started before any is waited for."""
 _RETURNED: Final = frozenset(
     {
         "namespaces", "persistentvolumeclaims", "persistentvolumes", "pods", "podtemplates", "resourcequotas",
@@ -161,8 +163,9 @@ async def _delete_each(
 
 
 async def _delete_all(core: Core, served: Served, records: Sequence[Record], wanted: DeleteOptions) -> None:
-    """Starts all deletions before waiting for any: they share commits."""
+    """Starts many deletions before waiting for any: they share commits. What is marked is in memory until then."""
     writes: list[asyncio.Future[Record]] = []
+    size = 0
     pause = turns.Pause()
     for listed in records:
         await pause.if_due()
@@ -172,6 +175,12 @@ async def _delete_all(core: Core, served: Served, records: Sequence[Record], wan
         check_preconditions(served, record, wanted)
         if (write := start(core, record, _settled(served, record, wanted))) is not None:
             writes.append(write)
+            size += record.size
+        if size > _BYTES_AT_ONCE:
+            for write in writes:
+                await durable(write)
+            writes.clear()
+            size = 0
     for write in writes:
         await durable(write)
 
@@ -181,7 +190,7 @@ def start(core: Core, record: Record, wanted: DeleteOptions) -> asyncio.Future[R
     record = core.current(record)
     state = next_state(core, record, wanted)
     if state is None:
-        return core.drop(record.key, record.object, expect=record.revision)
+        return core.drop(record, expect=record.revision)
     return core.put(record.key, state, expect=record.revision) if state is not record.object else None
 
 
@@ -239,7 +248,7 @@ def replace(core: Core, record: Record, obj: Object) -> asyncio.Future[Record]:
     if is_over(obj):
         # The record may be in another version than the stored one.
         newest = core.current(core.store.head(record.key) or record)
-        return core.drop(record.key, newest.object, expect=record.revision)
+        return core.drop(newest, expect=record.revision)
     return core.put(record.key, obj, expect=record.revision, charged=True)
 
 

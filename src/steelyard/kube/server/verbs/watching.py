@@ -54,9 +54,13 @@ Encode = Callable[[Object], bytes]
 
 
 class WatchItem:
-    """One event. `object` is shared and read-only; `pieces` are, one after the other, the line that a watch sends."""
+    """One event. `object` is shared and read-only; `pieces` are, one after the other, the line that a watch sends.
 
-    __slots__ = ("_encode", "_is_shared", "_object", "_pieces", "_record", "_served", "type")
+    Of a record no object is kept here: it takes many times the memory of its JSON, and the record knows how long it is
+    worth that.
+    """
+
+    __slots__ = ("_encode", "_is_shared", "_object", "_pieces", "_record", "_revision", "_served", "type")
 
     def __init__(
         self,
@@ -64,13 +68,16 @@ class WatchItem:
         served: Served,
         *,
         record: Record | None = None,
+        revision: int = 0,
         obj: Object | None = None,
         encode: Encode | None = None,
         is_shared: bool = False,
     ) -> None:
+        """`revision` is shown instead of the record's own."""
         self.type: EventType = type_
         self._served = served
         self._record = record
+        self._revision = revision
         self._object = obj
         self._encode = encode
         self._is_shared = is_shared
@@ -78,10 +85,13 @@ class WatchItem:
 
     @property
     def object(self) -> Object:
-        if self._object is None:
-            assert self._record is not None
-            self._object = view(self._record, self._served)
-        return self._object
+        if self._record is None:
+            assert self._object is not None
+            return self._object
+        shown = view(self._record, self._served)
+        if not self._revision:
+            return shown
+        return {**shown, "metadata": {**objects.metadata(shown), "resourceVersion": str(self._revision)}}
 
     def encoded(self) -> bytes:
         return b"".join(self.pieces())
@@ -101,7 +111,9 @@ class WatchItem:
     def _body(self) -> bytes:
         if self._encode is not None:
             return self._encode(self.object)
-        return raw(self._record.value, self._served) if self._record is not None else orjson.dumps(self._object)
+        if self._record is None or self._revision:
+            return orjson.dumps(self.object)
+        return raw(self._record.value, self._served)
 
 
 class _Shared:
@@ -119,8 +131,7 @@ class _Shared:
         if known is not None:
             return known[2]
         item = _made(change, served, type_, encode, is_shared=True)
-        if change.previous is not None:
-            self.grow(change.previous.size)
+        self.grow(sum(state.size for state in (change.record, change.previous, change.final) if state is not None))
         if len(self._items) >= _SHARED_ITEMS:
             del self._items[next(iter(self._items))]
         self._items[key] = (change, served, item)
@@ -143,9 +154,8 @@ def _made(change: Change, served: Served, type_: EventType, encode: Encode | Non
         return WatchItem(type_, served, record=record, encode=encode, is_shared=is_shared)
     # To these watchers the object is gone: they get the last state they were told of, with the revision of the change.
     assert change.previous is not None
-    last = view(change.previous, served)
-    obj = {**last, "metadata": {**objects.metadata(last), "resourceVersion": str(change.revision)}}
-    return WatchItem(type_, served, obj=obj, encode=encode, is_shared=is_shared)
+    gone, revision = change.previous, change.revision
+    return WatchItem(type_, served, record=gone, revision=revision, encode=encode, is_shared=is_shared)
 
 
 class WatchStream:

@@ -1,0 +1,70 @@
+"""What is made of the schemas of definitions: large ones do not fill the memory, however many there are."""
+
+from __future__ import annotations
+
+import pytest
+
+from steelyard.kube import errors
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from steelyard.kube.schema import validate
+from steelyard.kube.server.definitions import described
+from steelyard.kube.server.definitions.described import Described
+from tests.kube.server.bench import Bench, make, simple_definition
+
+
+def wide(properties: int) -> Object:
+    spec = {f"p{number}": {"type": "string", "pattern": f"^a{number}$"} for number in range(properties)}
+    return {"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}}
+
+
+@pytest.fixture
+def tight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a while had passed since anything was used, and there were little room."""
+    while described._NEW:  # pyright: ignore[reportPrivateUsage] - of other tests
+        described.tidy()
+    monkeypatch.setattr(described, "_JUST_NOW", -1.0)
+    monkeypatch.setattr(described, "_KEPT_BYTES", described.held() + 3_000_000)
+
+
+@pytest.mark.usefixtures("tight")
+def test_what_is_made_of_large_schemas_goes_with_those_used_longest_ago() -> None:
+    before = described.held()
+    small = Described(wide(10))
+    large = [Described(wide(1000)) for _ in range(3)]
+    described.tidy()
+    for each in (small, *large):
+        each.prepare()
+    for _ in large:
+        described.tidy()
+    assert [each.is_at_rest for each in (small, *large)] == [False, True, True, False]
+    assert before < described.held() < before + 3_000_000
+    assert large[0].document == wide(1000)
+    assert [cause.field for cause in validate.validate(large[0].schema, {"spec": {"p7": "a8"}})] == ["spec.p7"]
+
+
+@pytest.mark.usefixtures("tight")
+def test_what_was_used_just_now_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(described, "_JUST_NOW", 60.0)
+    large = [Described(wide(1000)) for _ in range(3)]
+    described.tidy()
+    for each in large:
+        each.prepare()
+        described.tidy()
+    assert not any(each.is_at_rest for each in large)
+
+
+@pytest.mark.usefixtures("tight")
+async def test_a_kind_whose_schema_was_let_go_of_is_served_as_before(bench: Bench) -> None:
+    kinds = [Resource(f"g{number}.example.com", "v1", "stones", "Stone") for number in range(3)]
+    for kind in kinds:
+        definition = simple_definition(kind)
+        definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = wide(1000)
+        await bench.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+        described.tidy()
+    for kind in kinds:
+        await bench.create(kind, make(kind, "a", {"p7": "a7"}))
+        with pytest.raises(errors.Invalid, match="p7"):
+            await bench.create(kind, make(kind, "b", {"p7": "a8"}))
+        described.tidy()
+    assert [await bench.names(kind) for kind in kinds] == [["a"]] * 3
