@@ -1,0 +1,3 @@
+module steelyard.dev/images/pause
+
+go 1.24.0
