@@ -123,7 +123,11 @@ async def test_the_definitions_are_accepted_with_their_rules(tmp_path: Path) -> 
     """Rules that could cost too much are refused, as by kube-apiserver."""
     async with inprocess.platform(tmp_path) as client:
         for kind in kvm.KINDS:
-            await client.create(CUSTOM_RESOURCE_DEFINITIONS, crd.definition(kind))
+            definition = crd.definition(kind)
+            name = objects.name(definition)
+            found = await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager="tests")
+            established = {each["type"]: each["status"] for each in found["status"]["conditions"]}
+            assert established["Established"] == "True", name
 
 
 @pytest.mark.parametrize("printed", [*yaml.safe_load_all(PRINTED)], ids=lambda each: each["kind"])
@@ -149,6 +153,7 @@ def test_the_printed_manifests_are_accepted_as_they_stand(printed: Object) -> No
             id="a machine that runs",
         ),
         pytest.param(template(etcdVolume={"hostPath": "/srv/etcd"}), id="etcd in a directory of the host"),
+        pytest.param(template(etcdVolume={"size": "4Gi", "hostPath": "/srv/etcd"}), id="how much of it"),
         pytest.param(made("KVMCluster", {"network": {"mode": "Bridge", "bridge": "br0"}}), id="a cluster on a bridge"),
         pytest.param(made("KVMCluster", {}), id="a cluster with nothing said"),
         pytest.param(made("KVMHost", HOST), id="a host"),
@@ -191,7 +196,7 @@ def test_what_may_be_said_is_accepted(obj: Object) -> None:
         ({"storageRoot": "/var/lib/../../etc"}, "storageRoot"),
         ({"storageRoot": "disks"}, "storageRoot"),
         ({"etcdVolume": {}}, "etcdVolume"),
-        ({"etcdVolume": {"size": "1Gi", "hostPath": "/srv/etcd"}}, "etcdVolume"),
+        ({"etcdVolume": {"hostPath": "/srv/../etc"}}, "etcdVolume.hostPath"),
         ({"hostVolumes": [{"name": "a", "hostPath": "/srv/../etc", "mountPath": "/a"}]}, "hostVolumes[0].hostPath"),
         ({"hostVolumes": [{"name": "a", "hostPath": "/srv/a", "mountPath": "a"}]}, "hostVolumes[0].mountPath"),
         ({"hostVolumes": [{"name": "a", "hostPath": "/a", "mountPath": "/a"}] * 2}, "hostVolumes[1]"),
@@ -310,3 +315,27 @@ def test_a_cluster_stays_on_its_network(new: Object) -> None:
 
     assert "stays on the network" in found
     assert complaints(made("KVMCluster", {**cast(Object, old["spec"]), **endpoint}), old) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "another"),
+    [
+        ("host", "metal-1", "metal-2"),
+        ("range", "10.200.3.0/24", "10.200.4.0/24"),
+        ("virtualRouterID", 51, 52),
+    ],
+)
+def test_what_was_filled_in_for_a_cluster_stays(field: str, value: object, another: object) -> None:
+    filled_in = made("KVMCluster", {field: value})
+
+    assert complaints(filled_in, old=made("KVMCluster", {})) == []
+    assert complaints(made("KVMCluster", {field: another}), old=filled_in) != []
+    assert complaints(made("KVMCluster", {}), old=filled_in) != []
+
+
+def test_a_template_of_clusters_leaves_open_what_the_provider_fills_in() -> None:
+    template = {"template": {"spec": {"network": {"mode": "Isolated"}, "dnsName": "shop.k8s.example.org"}}}
+
+    assert complaints(made("KVMClusterTemplate", template)) == []
+    for field, value in (("host", "metal-1"), ("range", "10.200.3.0/24"), ("virtualRouterID", 51)):
+        assert complaints(made("KVMClusterTemplate", {"template": {"spec": {field: value}}})) != []

@@ -31,6 +31,15 @@ from steelyard.settings import SettingsError
         ("users: {Thomas: [ssh-rsa AAA]}", "kvm.users"),
         ("users: {thomas: [AAA]}", "kvm.users.thomas"),
         ("image: node.qcow2", "kvm.image"),
+        ("networkPlugin: weave", "kvm.networkPlugin"),
+        ("clusterDns: dns.example.org", "must be an address such as 10.0.0.53"),
+        ("clusterDomain: 'a b'", "kvm.clusterDomain"),
+        ("controlPlane: {iscsiInitiatorName: 'iqn.2026-01.org.example:one'}", "put {machine} into it"),
+        ("controlPlane: {etcdVolumeGb: 8, etcdHostPath: /srv/etcd}", "set either etcdVolumeGb or etcdHostPath"),
+        ("workers: {hostVolumes: [{name: a, hostPath: /srv/../etc, mountPath: /a}]}", "hostPath"),
+        ("timeouts: {kubeadmMinutes: 1}", "kvm.timeouts.kubeadmMinutes"),
+        ("timeouts: {leaseSeconds: 5}", "kvm.timeouts.leaseSeconds"),
+        ("conntrack: {tcpEstablishedTimeout: forever}", "kvm.conntrack.tcpEstablishedTimeout"),
     ],
     ids=lambda value: str(value)[:50],
 )
@@ -55,7 +64,44 @@ def test_the_catalogue_names_images_as_hosts_have_them(catalogue: str, told: str
     assert told in str(refused.value)
 
 
-def test_a_platform_file_for_kvm_is_refused_by_a_platform_and_not_by_what_only_composes() -> None:
-    with pytest.raises(SettingsError, match="cannot make machines of kvm"):
-        settings.parse("infrastructure: kvm")
-    assert settings.parse("infrastructure: kvm", infrastructures=("simulated", "kvm")).infrastructure == "kvm"
+def test_a_platform_file_for_kvm_is_taken() -> None:
+    assert settings.parse("infrastructure: kvm").infrastructure == "kvm"
+
+
+@pytest.mark.parametrize(
+    ("host", "told"),
+    [
+        ("{uri: 'qemu+ssh://me@host/system?command=/bin/sh'}", "uri"),
+        ("{uri: 'test:///default'}", "uri"),
+        ("{storageRoots: []}", "storageRoots"),
+        ("{storageRoots: [/srv/../etc]}", "storageRoots"),
+        ("{imageRoots: [images]}", "imageRoots"),
+        ("{networks: {ranges: [10.0.0.1/16]}}", "must be a network such as"),
+        ("{networks: {ranges: [10.0.0.0/25]}}", "an IPv4 network of /24 or more"),
+        ("{networks: {ranges: ['fd00::/48']}}", "an IPv4 network of /24 or more"),
+        ("{networks: {ranges: [10.0.0.0/8, 10.9.0.0/16]}}", "10.9.0.0/16 overlaps with 10.0.0.0/8"),
+        ("{networks: {ranges: [10.243.0.0/20]}}", "10.243.0.0/20 overlaps with clusterNetwork.pods, 10.243.0.0/16"),
+        ("{networks: {bridges: [{name: br0}]}}", "namespaces"),
+        ("{hostVolumeRoots: [{path: /var/lib, namespaces: [a]}]}", "must not contain each other"),
+        ("{hostVolumeRoots: [{path: /var/lib/steelyard/images/x, namespaces: [a]}]}", "must not contain each other"),
+        ("{overcommit: {memory: 3}}", "overcommit.memory"),
+        ("{capacity: {cpu: 0}}", "capacity.cpu"),
+    ],
+    ids=lambda value: str(value)[:50],
+)
+def test_a_host_that_cannot_be_meant_is_refused(host: str, told: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        settings.parse(f"kvm: {{hosts: {{a: {host}}}}}")
+    assert told in str(refused.value)
+
+
+def test_the_range_of_this_machine_is_held_against_pods_where_machines_are_of_kvm() -> None:
+    file = "clusterNetwork: {pods: 10.200.0.0/16}"
+    assert settings.parse(file).kvm_hosts() == {}
+    with pytest.raises(SettingsError, match="overlaps with clusterNetwork"):
+        settings.parse(f"infrastructure: kvm\n{file}")
+
+
+def test_a_platform_file_with_no_hosts_at_all_is_a_mistake() -> None:
+    with pytest.raises(SettingsError, match="hosts"):
+        settings.parse("kvm: {hosts: {}}")

@@ -1,8 +1,7 @@
 """The kinds of plain KVM hosts: clusters and machines that libvirt runs, and the hosts that they are on.
 
 They keep the Cluster API v1beta2 contract for infrastructure providers; their own version, v1alpha4, is that of the
-manifests which people have, and those are accepted as they stand. A provider of Steelyard's brings them about; none
-does yet.
+manifests which people have, and those are accepted as they stand. `providers/kvm` brings them about.
 
 Who may write a KVMMachine is not who owns the host. So whatever in a machine or cluster points at something of a host
 (a directory, a bridge, the host itself) is held by the provider against what the KVMHost allows, and a KVMHost is
@@ -16,7 +15,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from steelyard.api import kvmhost, model, resources
-from steelyard.api.kvmhost import HostName, HostPath, InterfaceName, KVMHostSpec, KVMHostStatus
+from steelyard.api.kvmhost import HostName, HostPath, InterfaceName, KVMHostSpec, KVMHostStatus, Range
 from steelyard.api.model import ApiModel, Column, Conditions, Initialization, Kind
 from steelyard.api.sizes import CpuCores
 
@@ -42,6 +41,12 @@ Address = Annotated[
     str,
     Field(max_length=45, pattern=r"^(([0-9]{1,3}\.){3}[0-9]{1,3}|[0-9a-fA-F]{0,4}(:[0-9a-fA-F]{0,4}){2,7})$"),
 ]
+DnsName = Annotated[
+    str,
+    Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$"),
+]
+VolumeName = Annotated[str, Field(max_length=36, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+INITIATOR_PATTERN: Final = r"^iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[a-z0-9.:{}-]+)?$"
 IMAGE_PATTERN: Final = r"^((/[A-Za-z0-9_][A-Za-z0-9._-]*)+|[A-Za-z0-9_][A-Za-z0-9._-]*)(@sha256:[0-9a-f]{64})?$"
 Image = Annotated[str, Field(min_length=1, max_length=512, pattern=IMAGE_PATTERN)]
 """`debian-12-kubernetes-v1.34.4.qcow2`, with `@sha256:` and its checksum where that is known."""
@@ -49,6 +54,13 @@ Image = Annotated[str, Field(min_length=1, max_length=512, pattern=IMAGE_PATTERN
 
 def _set_once(what: str) -> dict[str, Any]:
     return {"rule": "self == oldSelf", "message": f"{what} is set once and stays"}
+
+
+class TemplateMetadata(ApiModel):
+    labels: dict[str, str] | None = Field(
+        default=None, description="Labels that each object made from the template gets."
+    )
+    annotations: dict[str, str] | None = Field(default=None, description="Annotations that each such object gets.")
 
 
 class ControlPlaneEndpoint(ApiModel):
@@ -76,6 +88,38 @@ class KVMClusterSpec(ApiModel):
         "that is asked for must be free, and one of the cluster's network.",
     )
     network: ClusterNetwork | None = Field(default=None, description="Without: a network of its own, with NAT.")
+    dns_name: DnsName | None = Field(
+        default=None,
+        description="A name of the cluster's API, such as shop.k8s.example.org, that its own machines resolve to where "
+        "that is; in networks of the cluster's own.",
+    )
+    host: HostName | None = Field(
+        default=None,
+        description="The KVMHost that the cluster's own network is on, and with it all of its machines. Chosen by the "
+        "provider, of those that allow the cluster's namespace, and filled in before anything is made there.",
+    )
+    range: Range | None = Field(
+        default=None,
+        description="Addresses of the cluster's own network, such as 10.200.3.0/24. Cut by the provider from the "
+        "ranges of the host, and filled in before the network is made.",
+    )
+    virtual_router_id: int | None = Field(
+        default=None,
+        alias="virtualRouterID",
+        ge=1,
+        le=255,
+        description="By which the control-plane machines of this cluster know each other where others are on the same "
+        "bridge. Filled in by the provider.",
+    )
+
+
+class KVMClusterTemplateResource(ApiModel):
+    metadata: TemplateMetadata | None = None
+    spec: KVMClusterSpec
+
+
+class KVMClusterTemplateSpec(ApiModel):
+    template: KVMClusterTemplateResource = Field(description="The cluster that each copy starts as.")
 
 
 class KVMClusterStatus(ApiModel):
@@ -102,20 +146,22 @@ class MachineResources(ApiModel):
 
 
 class EtcdVolume(ApiModel):
-    """Where etcd of a control-plane machine keeps its data; one of the two. It goes with the machine."""
+    """Where etcd of a control-plane machine keeps its data: a disk of its own. It goes with the machine."""
 
-    size: DiskSize | None = Field(default=None, description="A disk of its own, which is mounted at /var/lib/etcd.")
+    size: DiskSize | None = Field(
+        default=None, description="Size of the disk, which is mounted at /var/lib/etcd. Without: 10Gi."
+    )
     host_path: HostPath | None = Field(
         default=None,
-        description="A directory of the host, under a hostVolumeRoot that its KVMHost allows to the machine's "
-        "namespace; each machine has one of its own name in it.",
+        description="The directory of the host that the disk is in, under a hostVolumeRoot that its KVMHost allows to "
+        "the machine's namespace, such as one on a faster device. Without: where the other disks are.",
     )
 
 
 class HostVolume(ApiModel):
     """A directory of the host inside the machine."""
 
-    name: str = Field(max_length=36, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", description="Of the volume.")
+    name: VolumeName = Field(description="Of the volume.")
     host_path: HostPath = Field(
         description="The directory, under a hostVolumeRoot that the KVMHost allows to the machine's namespace. Links "
         "are followed before that is judged."
@@ -191,7 +237,7 @@ class KVMMachineSpec(ApiModel):
     iscsi_initiator_name: str | None = Field(
         default=None,
         max_length=223,
-        pattern=r"^iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[a-z0-9.:{}-]+)?$",
+        pattern=INITIATOR_PATTERN,
         description="What it calls itself towards iSCSI targets, as in iqn.2026-01.org.example:{machine}, where "
         "{machine} stands for its name. Whoever calls itself so may reach the target: no two machines may share one.",
     )
@@ -214,13 +260,6 @@ class KVMMachineStatus(ApiModel):
     conditions: Conditions | None = None
 
 
-class TemplateMetadata(ApiModel):
-    labels: dict[str, str] | None = Field(
-        default=None, description="Labels that each machine made from the template gets."
-    )
-    annotations: dict[str, str] | None = Field(default=None, description="Annotations that each such machine gets.")
-
-
 class KVMMachineTemplateResource(ApiModel):
     metadata: TemplateMetadata | None = None
     spec: KVMMachineSpec
@@ -236,15 +275,24 @@ _BRIDGE_RULE: Final = {
 }
 _NETWORK_STAYS: Final = "a cluster stays on the network that it was made with; make a new cluster for another"
 _ETCD_RULE: Final = {
-    "rule": "has(self.size) != has(self.hostPath)",
-    "message": "set either size or hostPath",
+    "rule": "has(self.size) || has(self.hostPath)",
+    "message": "set size, hostPath or both",
 }
+_FILLED_IN: Final = ("host", "range", "virtualRouterID")
+"""Of a cluster, by the provider."""
 _KEEPS_IDENTITY: Final = tuple(
     {
         "rule": f"!has(oldSelf.{name}) || has(self.{name})",
         "message": f"{name} says which domain is the machine's, and cannot be taken away",
     }
     for name in ("providerID", "host")
+)
+_KEEPS_NETWORK: Final = tuple(
+    {
+        "rule": f"!has(oldSelf.{name}) || has(self.{name})",
+        "message": f"{name} says what has been made for the cluster, and cannot be taken away",
+    }
+    for name in _FILLED_IN
 )
 _TEMPLATE_RULES: Final = (
     {"rule": "self == oldSelf", "message": "a template is never changed: make another, and refer to that"},
@@ -280,8 +328,27 @@ KVM_CLUSTER: Final = Kind(
     ),
     labels=CONTRACT_LABELS,
     rules={
-        "spec": ({"rule": "has(self.network) == has(oldSelf.network)", "message": _NETWORK_STAYS},),
+        "spec": ({"rule": "has(self.network) == has(oldSelf.network)", "message": _NETWORK_STAYS}, *_KEEPS_NETWORK),
         "spec.network": (_BRIDGE_RULE, {"rule": "self == oldSelf", "message": _NETWORK_STAYS}),
+        **{f"spec.{name}": (_set_once(name),) for name in _FILLED_IN},
+    },
+)
+KVM_CLUSTER_TEMPLATE: Final = Kind(
+    resource=resources.KVM_CLUSTER_TEMPLATES,
+    singular="kvmclustertemplate",
+    description="What clusters on KVM hosts are made from, by a ClusterClass. Never changed.",
+    spec=KVMClusterTemplateSpec,
+    categories=CATEGORIES,
+    labels=CONTRACT_LABELS,
+    rules={
+        "spec.template.spec": (
+            {"rule": "self == oldSelf", "message": "a template is never changed: make another, and refer to that"},
+            {
+                "rule": " && ".join(f"!has(self.{name})" for name in _FILLED_IN),
+                "message": f"{', '.join(_FILLED_IN)} belong to one cluster; the provider fills them in",
+            },
+        ),
+        "spec.template.spec.network": (_BRIDGE_RULE,),
     },
 )
 KVM_MACHINE: Final = Kind(
@@ -329,4 +396,4 @@ KVM_HOST: Final = Kind(
     labels=PROVIDER_LABELS,
     rules={"spec": kvmhost.RULES},
 )
-KINDS: Final = (KVM_CLUSTER, KVM_MACHINE, KVM_MACHINE_TEMPLATE, KVM_HOST)
+KINDS: Final = (KVM_CLUSTER, KVM_CLUSTER_TEMPLATE, KVM_MACHINE, KVM_MACHINE_TEMPLATE, KVM_HOST)

@@ -28,6 +28,10 @@ Paths = Annotated[
     list[HostPath], Field(min_length=1, max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"})
 ]
 Bytes = Annotated[int, Field(ge=0, le=2**53)]
+URI_PATTERN: Final = (
+    r"^qemu(:///|\+(ssh|tls)://([a-z_][a-z0-9_-]*@)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?/)"
+    r"(system|session)$"
+)
 
 
 class Capacity(ApiModel):
@@ -39,11 +43,16 @@ class Capacity(ApiModel):
 
 
 class Overcommit(ApiModel):
-    """How often what there is may be promised. Without: once."""
+    """How often what there is may be promised."""
 
-    cpu: float | None = Field(default=None, ge=1, le=32, description="For cores, which machines seldom use at once.")
+    cpu: float | None = Field(
+        default=None, ge=1, le=32, description="For cores, which machines seldom use at once. Without: 8 times."
+    )
     memory: float | None = Field(
-        default=None, ge=1, le=2, description="For memory. Above 1, the host ends machines when they all use theirs."
+        default=None,
+        ge=1,
+        le=2,
+        description="For memory. Above 1, the host ends machines when they all use theirs. Without: once.",
     )
 
 
@@ -84,8 +93,7 @@ class HostNetworks(ApiModel):
 class KVMHostSpec(ApiModel):
     uri: str = Field(
         max_length=300,
-        pattern=r"^qemu(:///|\+(ssh|tls)://([a-z_][a-z0-9_-]*@)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?/)"
-        r"(system|session)$",
+        pattern=URI_PATTERN,
         description="How libvirt is reached: qemu:///system on this machine, qemu+ssh://user@host/system or "
         "qemu+tls://host/system elsewhere. Without parameters: with some, libvirt's client would run programs.",
     )
@@ -93,7 +101,9 @@ class KVMHostSpec(ApiModel):
         default=None, description="Namespaces whose machines may be on it; * is any. Without: any."
     )
     capacity: Capacity | None = Field(
-        default=None, description="What machines may use. Without: all that libvirt sees."
+        default=None,
+        description="What machines may use. Without: all cores and memory that libvirt sees, and as much space as "
+        "their disks come to need.",
     )
     overcommit: Overcommit | None = Field(default=None, description="How often that may be promised.")
     storage_roots: Paths = Field(
@@ -122,13 +132,22 @@ class Used(ApiModel):
 
     cpu: int | None = Field(default=None, ge=0, description="Cores.")
     memory_bytes: Bytes | None = Field(default=None, description="Memory in bytes.")
+    disk_bytes: Bytes | None = Field(default=None, description="Sizes of disks in bytes, as their machines see them.")
     machines: int | None = Field(default=None, ge=0, description="How many machines there are.")
+
+
+class There(ApiModel):
+    """What the host has, as libvirt sees it."""
+
+    cpu: int | None = Field(default=None, ge=0, description="Cores.")
+    memory_bytes: Bytes | None = Field(default=None, description="Memory in bytes.")
 
 
 class KVMHostStatus(ApiModel):
     virtualization: Literal["hardware", "emulated"] | None = Field(
         default=None, description="hardware where a guest was started with it; emulated machines are many times slower."
     )
+    there: There | None = None
     used: Used | None = None
     conditions: Conditions | None = None
 

@@ -20,6 +20,7 @@ from typing import Literal, Protocol, TypeAlias
 from steelyard.frozen import frozen
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
+from steelyard.kube.permits import Permit
 from steelyard.kube.resources import Resource
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Controller
@@ -68,12 +69,22 @@ def _no_services() -> Sequence[Service]:
     return ()
 
 
+class Console(Protocol):
+    """Reads what machines of one kind have written to their consoles."""
+
+    async def __call__(self, namespace: str, name: str, *, last: int) -> bytes:
+        """At most so many bytes, the newest; raises `errors.ApiError` with what keeps it from that."""
+        ...
+
+
 @frozen
 class Started:
     controllers: Sequence[Controller] = ()
     checks: Mapping[str, Check] = field(default_factory=dict[str, Check])
     """What `/readyz` asks, by name."""
     services: Callable[[], Sequence[Service]] = _no_services
+    consoles: Mapping[Resource, Console] = field(default_factory=dict[Resource, Console])
+    """What `steelyard logs machine` asks, by the kind of machine."""
 
 
 @frozen
@@ -119,6 +130,10 @@ class Provider:
     is_wanted: Callable[[Platform], bool] = _always
     """Whether a platform with these settings needs its kinds: where not, they are not defined. It is started anyway, to
     let go of what other settings left behind."""
+    needed: tuple[Permit, ...] = ()
+    """What it must be allowed to do at the API where it does not run inside the platform."""
+    has_files: bool = False
+    """Whether what it makes is kept in files: then it needs a folder that outlives the process."""
     databases: tuple[str, ...] = ()
     """Names of the databases that are its own; each becomes a file of the data directory. They are in no backup."""
     stands_for: str = "what it has made"

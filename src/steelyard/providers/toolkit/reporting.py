@@ -8,6 +8,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import conditions, patching
 from steelyard.kube.runtime.clock import Clock
+from steelyard.kube.runtime.conditions import Status
 
 
 async def report(
@@ -16,7 +17,7 @@ async def report(
     obj: Object,
     *,
     provisioned: bool,
-    ready: bool,
+    ready: bool | Status,
     reason: str,
     message: str = "",
     more: Object | None = None,

@@ -1,0 +1,1 @@
+"""libvirt's XML: `domains.py`, `networks.py` and `storage.py` make what is to be defined and read what was. Pure."""

@@ -1,0 +1,130 @@
+"""What somebody who may write KVMMachines cannot have: others' machines, and the host's own files."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+from steelyard.api.resources import KVM_MACHINES
+from steelyard.kube.objects import Object
+from steelyard.kube.runtime import conditions
+from steelyard.providers.kvm.consoles import Consoles
+from steelyard.providers.kvm.machines import FINALIZER
+from tests.providers.kvm import world
+from tests.providers.kvm.daemons import Libvirtd
+from tests.providers.kvm.world import HOST, World
+
+
+async def test_the_uuid_of_anothers_machine_in_a_spec_is_of_no_use(kvm: World) -> None:
+    await kvm.cluster()
+    victim = await kvm.running("one")
+    process = kvm.daemon.pids("qemu-system-x86_64")
+    files = kvm.files()
+    console = kvm.folder / "machines" / victim["spec"]["providerID"].removeprefix("kvm://") / "console.log"
+    console.write_text("login: ")
+
+    kvm.namespace = "team-b"
+    await kvm.cluster("other")
+    taken = {each: victim["spec"][each] for each in ("providerID", "host", "storageRoot")}
+    await kvm.machine("thief", "other", finalizers=[FINALIZER], **taken)
+    refused = await kvm.until(KVM_MACHINES, "thief", lambda obj: conditions.is_false(obj, "Ready"))
+    assert conditions.reason_of(refused, "Ready") in ("ProviderIDTaken", "NotOurs")
+    consoles = Consoles(kvm.client, kvm.fleet)
+    assert await consoles("team-a", "one", last=100) == b"login: "
+    assert await consoles("team-b", "thief", last=100) == b""
+    await kvm.remove("thief")
+
+    assert kvm.daemon.pids("qemu-system-x86_64") == process
+    assert kvm.files() == files
+
+
+async def test_the_uuid_of_a_pool_of_the_hosts_own_is_of_no_use(kvm: World) -> None:
+    own = kvm.folder / "own"
+    own.mkdir()
+    (own / "root.qcow2").write_text("not yours")
+    pool = str(uuid.uuid4())
+    xml = f"<pool type='dir'><name>own</name><uuid>{pool}</uuid><target><path>{own}</path></target></pool>"
+    kvm.daemon.run("sh", "-c", f'echo "{xml}" >/run/own.xml && virsh -q pool-create /run/own.xml')
+    await kvm.cluster()
+    await kvm.machine("thief", providerID=f"kvm://{pool}", host=HOST, storageRoot=str(kvm.folder / "machines"))
+    await kvm.becomes("thief", "NotOurs")
+    await kvm.remove("thief")
+    assert os.listdir(own) == ["root.qcow2"]
+    assert kvm.daemon.virsh("pool-list", "--name") == "own"
+
+
+async def test_no_directory_of_the_host_is_cleared_that_a_spec_names(kvm: World) -> None:
+    """As those of pods are called, by a UUID."""
+    called = str(uuid.uuid4())
+    precious = kvm.folder / "pods" / called
+    precious.mkdir(parents=True)
+    (precious / "data").write_text("precious")
+    await kvm.cluster()
+    spec: Object = {"providerID": f"kvm://{called}", "host": HOST, "storageRoot": str(kvm.folder / "pods")}
+    await kvm.machine("thief", finalizers=[FINALIZER], **spec)
+    await kvm.becomes("thief", "StorageRootNotAllowed")
+    await kvm.remove("thief")
+    assert (precious / "data").read_text() == "precious"
+
+
+async def test_directories_of_the_host_reach_machines_only_where_they_are_allowed_also_by_links(
+    daemon: Libvirtd, tmp_path: Path
+) -> None:
+    for name in ("shared/data", "shared/etcd", "secret"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "shared" / "link").symlink_to(tmp_path / "secret")
+    world.image(tmp_path)
+    outside = world.image(tmp_path, "outside.qcow2").rename(tmp_path / "secret" / "outside.qcow2")
+    (tmp_path / "images" / "link.qcow2").symlink_to(outside)
+    roots: Object = {"hostVolumeRoots": [{"path": str(tmp_path / "shared"), "namespaces": ["team-a"]}]}
+    async with world.world(daemon, tmp_path, host_spec=roots) as kvm:
+
+        def volume(path: str) -> list[Object]:
+            return [{"name": "data", "hostPath": str(tmp_path / path), "mountPath": "/data"}]
+
+        async def refused(name: str, **spec: Any) -> str:
+            await kvm.machine(name, **spec)
+            seen = await kvm.until(KVM_MACHINES, name, lambda obj: conditions.is_false(obj, "Ready"))
+            await kvm.remove(name)
+            return conditions.reason_of(seen, "Ready")
+
+        await kvm.cluster()
+        assert await refused("outside", hostVolumes=volume("secret")) == "HostPathNotAllowed"
+        assert await refused("by-link", hostVolumes=volume("shared/link")) == "HostPathNotAllowed"
+        assert await refused("etcd", etcdVolume={"hostPath": str(tmp_path / "shared/link")}) == "HostPathNotAllowed"
+        assert await refused("image", image=str(outside)) == "ImageNotAllowed"
+        assert await refused("image-by-link", image="link.qcow2") == "ImageNotAllowed"
+        assert kvm.files() == []
+
+        machine = await kvm.running(
+            "one", hostVolumes=volume("shared/data"), etcdVolume={"hostPath": str(tmp_path / "shared/etcd")}
+        )
+        uuid_ = machine["spec"]["providerID"].removeprefix("kvm://")
+        xml = daemon.virsh("dumpxml", uuid_)
+        assert f"<source dir='{tmp_path / 'shared/data'}'/>" in xml
+        assert "accessmode='mapped'" in xml
+        assert f"<source file='{tmp_path / 'shared/etcd' / uuid_ / 'etcd.raw'}'" in xml
+        (tmp_path / "shared/data/kept").touch()
+        await kvm.remove("one")
+        assert sorted(os.listdir(tmp_path / "shared")) == ["data", "etcd", "link"]
+        assert os.listdir(tmp_path / "shared/etcd") == []
+        assert os.listdir(tmp_path / "shared/data") == ["kept"], "what is the host's own stays"
+
+        kvm.namespace = "team-b"
+        await kvm.cluster()
+        assert await refused("others", hostVolumes=volume("shared/data")) == "HostPathNotAllowed"
+
+
+async def test_a_host_that_is_for_others_takes_nothing_though_the_spec_names_it(
+    daemon: Libvirtd, tmp_path: Path
+) -> None:
+    world.image(tmp_path)
+    async with world.world(daemon, tmp_path, host_spec={"namespaces": ["team-a"]}) as kvm:
+        await kvm.cluster()
+        kvm.namespace = "team-b"
+        refused = await kvm.cluster()
+        assert conditions.reason_of(refused, "Ready") == "NoHost"
+        assert "its namespaces do not name team-b" in conditions.message_of(refused, "Ready")
+        assert len(daemon.virsh("net-list", "--name").split()) == 1
