@@ -54,6 +54,7 @@ def test_schema_carries_no_prose_and_no_rules(resource: Resource) -> None:
 def test_definitions_say_which_contract_they_speak() -> None:
     providers = {
         resources.CORE_GROUP: "cluster-api",
+        resources.ADDONS_GROUP: "cluster-api",
         resources.BOOTSTRAP_GROUP: "bootstrap-kubeadm",
         resources.CONTROL_PLANE_GROUP: "control-plane-kubeadm",
     }

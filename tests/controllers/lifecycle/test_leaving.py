@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import time
 
 import pytest
 
 from steelyard.api import resources as simulated
 from steelyard.api.clusterapi import resources as capi
-from steelyard.controllers import lifecycle
 from steelyard.controllers.lifecycle.kubeadmcontrolplane import reconcile as control_planes
 from steelyard.controllers.lifecycle.machine import deletion
-from steelyard.controllers.lifecycle.machine.drain import must_move
-from steelyard.controllers.lifecycle.workload import Connection
+from steelyard.controllers.lifecycle.machine import reconcile as machines_reconcile
+from steelyard.controllers.lifecycle.members import service
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NODES
@@ -27,8 +25,10 @@ from tests.controllers.lifecycle.world import NAMESPACE, World, until
 
 @pytest.fixture
 def podded(world: World, monkeypatch: pytest.MonkeyPatch) -> Podded:
-    monkeypatch.setattr(deletion, "_DRAIN_RETRY", 0.1)
+    monkeypatch.setattr(deletion, "_RETRY", 0.1)
     monkeypatch.setattr(control_planes, "_RETRY", 0.1)
+    monkeypatch.setattr(machines_reconcile, "_COMPONENT_RETRY", 0.1)
+    monkeypatch.setattr(service, "_STILL_TRUE_SECONDS", 0.05)
     return Podded(world)
 
 
@@ -115,88 +115,135 @@ async def test_a_drain_that_takes_too_long_is_given_up_after_its_time_and_not_be
     assert podded.pods, "nobody left by itself"
 
 
-@pytest.mark.parametrize(
-    ("leaves", "metadata", "phase"),
-    [
-        pytest.param(True, {}, "Running", id="an ordinary pod"),
-        pytest.param(
-            False,
-            {"ownerReferences": [{"kind": "DaemonSet", "controller": True, "name": "d", "uid": "u"}]},
-            "Running",
-            id="one of a DaemonSet comes back at once",
-        ),
-        pytest.param(False, {"annotations": {"kubernetes.io/config.mirror": "x"}}, "Running", id="a static pod"),
-        pytest.param(False, {}, "Succeeded", id="a finished one"),
-    ],
-)
-def test_which_pods_have_to_leave(leaves: bool, metadata: Object, phase: str) -> None:
-    assert must_move({**pod("p", "n", **metadata), "status": {"phase": phase}}) is leaves
-
-
 class TestEtcd:
     """Clusters whose control-plane machines run etcd members."""
 
-    async def three(self, world: World, podded: Podded) -> None:
-        podded.shows_components = True
+    async def three(self, world: World) -> list[str]:
         await worlds.create(world, worlds.cluster_objects(control_plane=3, workers=0))
         await settled(world, 3)
+        return await world.names(capi.MACHINES)
 
-    @pytest.mark.parametrize("change", ["scaled down", "rolled"])
-    async def test_a_machine_stays_while_its_member_cannot_be_removed(
-        self, world: World, podded: Podded, change: str
+    async def delete(self, world: World, name: str) -> None:
+        await world.client.delete(capi.MACHINES, name, NAMESPACE)
+
+        async def waits() -> bool:
+            reasons = [conditions.reason_of(each, "Deleting") for each in await leaving(world)]
+            return reasons == ["WaitingForPreTerminateHook"]
+
+        await until(waits, "a machine that waits for its member")
+
+    async def test_a_machine_stays_while_its_member_cannot_leave_and_goes_when_it_can(
+        self, world: World, podded: Podded
     ) -> None:
+        """Of three members one is dead: without another one there would be no quorum."""
         async with worlds.running(world):
-            await self.three(world, podded)
-            if change == "scaled down":
-                await patch(world, capi.KUBEADM_CONTROL_PLANES, {"spec": {"replicas": 1}})
-            else:
-                await patch(world, capi.KUBEADM_CONTROL_PLANES, {"spec": {"version": "v1.34.5"}})
+            first, second, third = await self.three(world)
+            await worlds.kill_member(world, first)
+            await self.delete(world, second)
 
             async def told() -> bool:
                 plane = await world.one(capi.KUBEADM_CONTROL_PLANES, "c")
-                texts = [conditions.message_of(plane, type_) for type_ in ("ScalingDown", "ScalingUp", "RollingOut")]
-                return any("remove the member with etcdctl" in text for text in texts)
+                message = conditions.message_of(plane, "EtcdClusterHealthy")
+                return f"Bring back {first} first" in message and "1 of 2 members would be healthy" in message
 
             await until(told, "what has to be done")
-            await asyncio.sleep(0.5)
-            [machine] = await leaving(world)
-            assert conditions.reason_of(machine, "Deleting") == "WaitingForPreTerminateHook"
-            infrastructure = await world.one(simulated.SIMULATED_MACHINES, objects.name(machine))
+            await asyncio.sleep(0.3)
+            infrastructure = await world.one(simulated.SIMULATED_MACHINES, second)
             assert not objects.is_being_deleted(infrastructure)
-            assert await world.workloads["c"].get(NODES, objects.name(machine))
+            assert await world.workloads["c"].get(NODES, second)
+            assert await world.members() == [first, second, third]
+            await worlds.revive_member(world, first)
+            await settled(world, 3)
+            assert second not in await world.names(capi.MACHINES)
+            assert await world.members() == await world.names(capi.MACHINES)
 
-    async def test_members_leave_one_at_a_time_before_their_machines(
-        self, world: World, podded: Podded, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        removed: list[str] = []
-
-        async def remove(connection: Connection, machine: Object) -> None:
-            name = objects.name(machine)
-            assert await connection.client.get(NODES, name), "the machine still runs"
-            assert not objects.is_being_deleted(await world.one(simulated.SIMULATED_MACHINES, name))
-            assert [objects.name(each) for each in await leaving(world)] == [name], "one at a time"
-            removed.append(name)
-
-        monkeypatch.setattr(lifecycle, "controllers", functools.partial(lifecycle.controllers, remove_member=remove))
+    async def test_a_machine_stays_while_nobody_answers_for_its_etcd(self, world: World, podded: Podded) -> None:
+        podded.shows_components = True
         async with worlds.running(world):
-            await self.three(world, podded)
-            before = set(await world.names(capi.MACHINES))
-            await patch(world, capi.KUBEADM_CONTROL_PLANES, {"spec": {"replicas": 1}})
-            await settled(world, 1)
-            assert len(removed) == 2
-            assert set(removed) == before - set(await world.names(capi.MACHINES))
+            machines = await self.three(world)
+            for each in machines:
+                await worlds.kill_member(world, each)
+            await self.delete(world, machines[0])
+
+            async def told() -> bool:
+                plane = await world.one(capi.KUBEADM_CONTROL_PLANES, "c")
+                return "it is tried again" in conditions.message_of(plane, "EtcdClusterHealthy")
+
+            await until(told, "that it is tried again")
+            assert machines[0] in await world.names(capi.MACHINES)
+
+    @pytest.mark.parametrize("change", ["scaled down", "rolled"])
+    async def test_members_leave_one_at_a_time_before_their_machines(
+        self, world: World, podded: Podded, change: str
+    ) -> None:
+        seen: list[tuple[bool, bool]] = []
+        async with worlds.running(world):
+            before = await self.three(world)
+            delete = podded.delete
+
+            async def observed(resource: object, name: str, *arguments: object, **options: object) -> Object:
+                going = [objects.name(each) for each in await leaving(world)]
+                seen.append((name in await world.members(), going == [name]))
+                return await delete(resource, name, *arguments, **options)  # type: ignore[arg-type]
+
+            podded.delete = observed  # type: ignore[method-assign, assignment]
+            if change == "scaled down":
+                await patch(world, capi.KUBEADM_CONTROL_PLANES, {"spec": {"replicas": 1}})
+                await settled(world, 1)
+            else:
+                await patch(world, capi.KUBEADM_CONTROL_PLANES, {"spec": {"version": "v1.34.5"}})
+
+                async def rolled() -> bool:
+                    is_settled = await worlds.is_settled(world, machines=3)
+                    return is_settled and not set(before) & set(await world.names(capi.MACHINES))
+
+                await until(rolled, "three new machines")
+            assert await world.members() == await world.names(capi.MACHINES)
+        assert len(seen) == (2 if change == "scaled down" else 3)
+        assert set(seen) == {(False, True)}, "the member had gone before its Node, and no other machine was going"
+
+    async def test_a_member_that_was_left_behind_is_cleaned_away(self, world: World, podded: Podded) -> None:
+        """Its machine was removed by force."""
+        async with worlds.running(world):
+            gone, *_ = await self.three(world)
+            await worlds.kill_member(world, gone)
+            where = (capi.MACHINES, gone, {"metadata": {"finalizers": None}}, NAMESPACE)
+            await world.client.patch(*where)
+            await world.client.delete(capi.MACHINES, gone, NAMESPACE)
+            await world.workloads["c"].delete(NODES, gone)
+
+            async def replaced() -> bool:
+                names = await world.names(capi.MACHINES)
+                return len(names) == 3 and gone not in names and await world.members() == names
+
+            await until(replaced, "a machine in its place, and its member gone")
+
+    async def test_other_hooks_go_first(self, world: World, podded: Podded) -> None:
+        """While they run, the machine still works."""
+        theirs = "pre-terminate.delete.hook.machine.cluster.x-k8s.io/theirs"
+        async with worlds.running(world):
+            machines = await self.three(world)
+            annotation = {"metadata": {"annotations": {theirs: ""}}}
+            await world.client.patch(capi.MACHINES, machines[0], annotation, NAMESPACE)
+            await self.delete(world, machines[0])
+            await asyncio.sleep(0.5)
+            assert await world.members() == machines
+            gone = {"metadata": {"annotations": {theirs: None}}}
+            await world.client.patch(capi.MACHINES, machines[0], gone, NAMESPACE)
+            await settled(world, 3)
+            assert machines[0] not in await world.members()
 
     async def test_no_machine_is_taken_away_while_another_ones_member_is_not_well(
         self, world: World, podded: Podded
     ) -> None:
         """Two of three would be left, one of them without a member: no quorum."""
         async with worlds.running(world):
-            await self.three(world, podded)
-            broken = (await world.names(capi.MACHINES))[2]
-            podded.missing = f"etcd-{broken}"
-            await world.client.patch(capi.MACHINES, broken, {"metadata": {"labels": {"look": "again"}}}, NAMESPACE)
+            broken = (await self.three(world))[2]
+            await worlds.kill_member(world, broken)
 
             async def noticed() -> bool:
+                again = {"metadata": {"labels": {"look": f"at-{time.monotonic_ns()}"}}}
+                await world.client.patch(capi.MACHINES, broken, again, NAMESPACE)
                 return conditions.is_false(await world.one(capi.MACHINES, broken), "EtcdMemberHealthy")
 
             await until(noticed, "the member that is not well")

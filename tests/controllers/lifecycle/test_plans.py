@@ -11,6 +11,7 @@ from steelyard.controllers.lifecycle.kubeadmcontrolplane import comparison
 from steelyard.controllers.lifecycle.kubeadmcontrolplane import plan as control_plane
 from steelyard.controllers.lifecycle.kubeadmcontrolplane.plan import Member
 from steelyard.controllers.lifecycle.machinedeployment import plan as rollout
+from steelyard.controllers.lifecycle.machinedeployment import status as rollout_status
 from steelyard.controllers.lifecycle.machinedeployment.plan import Group, Strategy
 from steelyard.controllers.lifecycle.machineset import plan as scaling
 from steelyard.kube import objects
@@ -150,6 +151,24 @@ def test_the_strategy_is_read_with_upstreams_defaults(
     spec: Object = {"replicas": replicas, "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": rolling}}}
     found = rollout.strategy_of({"spec": spec})
     assert (found.max_surge, found.max_unavailable) == expected
+
+
+def test_machines_of_an_older_template_are_out_of_date_before_they_say_so() -> None:
+    def template(version: str) -> Object:
+        return {"spec": {"clusterName": "shop", "version": version}}
+
+    def machine_set(name: str, version: str, count: int) -> Object:
+        counts = dict.fromkeys(("replicas", "readyReplicas", "availableReplicas", "upToDateReplicas"), count)
+        spec = {"replicas": count, "template": template(version)}
+        return {"kind": "MachineSet", "metadata": {"name": name}, "spec": spec, "status": counts}
+
+    deployment: Object = {"metadata": {"name": "md"}, "spec": {"replicas": 2, "template": template("v1.35.0")}}
+    old, new = machine_set("md-old", "v1.34.1", 2), machine_set("md-new", "v1.35.0", 1)
+    now = datetime.datetime(2025, 1, 2, tzinfo=datetime.UTC)
+    rollout_status.update(deployment, [old, new], [], blocked_by=[], now=now)
+    assert [deployment["status"][each] for each in ("replicas", "readyReplicas", "upToDateReplicas")] == [3, 3, 1]
+    rollout_status.update(deployment, [old], [], blocked_by=[], now=now)
+    assert [deployment["status"][each] for each in ("replicas", "readyReplicas", "upToDateReplicas")] == [2, 2, 0]
 
 
 def test_the_number_of_machines_alone_makes_no_new_revision() -> None:

@@ -1,7 +1,8 @@
 """A platform's API with the lifecycle's controllers on it, and infrastructure that exists at once.
 
 The infrastructure is a stand-in that keeps the Cluster API contract and nothing else: a machine boots by reading its
-bootstrap data, and then there is a Node in its cluster's API, which is a space of the same store.
+bootstrap data, and then there is a Node in its cluster's API, which is a space of the same store. Control-plane
+machines run the members of a simulated etcd, which can be switched off one by one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import zlib
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
@@ -17,27 +19,32 @@ from typing import Any, cast
 import yaml
 
 from steelyard.api import resources as simulated
-from steelyard.api.clusterapi import definitions
+from steelyard.api.clusterapi import definitions, wellknown
 from steelyard.api.clusterapi import resources as capi
 from steelyard.compose import offering
 from steelyard.controllers import lifecycle
+from steelyard.controllers.lifecycle import certificates
 from steelyard.kube import errors, objects, resources
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.kubeconfig import Connection
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
+from steelyard.kube.pki import KeyPair
 from steelyard.kube.resources import Resource
-from steelyard.kube.runtime import conditions, finalizers, mapping
+from steelyard.kube.runtime import clock, conditions, finalizers, mapping
 from steelyard.kube.runtime.controller import Controller, Result, Watch
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server.api import Api
 from steelyard.kube.store.store import Store
+from steelyard.providers.simulated.ensembles import Ensembles, Host
 
 NAMESPACE = "team"
 VERSION = "v1.34.4"
 DEADLINE = 20.0
 _FINALIZER = "infrastructure.test/machine"
+_ETCD_CERTIFICATE = "/etc/kubernetes/pki/etcd/ca.crt"
+_ETCD_KEY = "/etc/kubernetes/pki/etcd/ca.key"
 EVERYTHING = (
     *(resource for resource in capi.ALL if resource != capi.KUBEADM_CONTROL_PLANE_TEMPLATES),
     simulated.SIMULATED_CLUSTERS,
@@ -54,6 +61,7 @@ class World:
         self.client: Client = LocalClient(api)
         self.workloads: dict[str, Client] = {}
         self.booted: Counter[str] = Counter()
+        self.ensembles = Ensembles(self.workloads.get, clock.SYSTEM)
         self._apis: list[Api] = [api]
 
     async def workload(self, cluster: str) -> Client:
@@ -70,7 +78,12 @@ class World:
             raise errors.ServiceUnavailable("nothing listens there")
         return found
 
+    async def members(self, cluster: str = "c") -> list[str]:
+        """Of its etcd, as the infrastructure knows them."""
+        return sorted(await self.ensembles.members(cluster))
+
     async def close(self) -> None:
+        await self.ensembles.close()
         for api in reversed(self._apis):
             await api.close()
         await self.store.close()
@@ -167,6 +180,11 @@ class _Clusters:
         return Result()
 
 
+def boots(_: Object) -> bool:
+    """Whether an infrastructure machine ever comes up; for tests to say otherwise."""
+    return True
+
+
 class _Machines:
     def __init__(self, world: World, client: Client) -> None:
         self._world = world
@@ -176,11 +194,12 @@ class _Machines:
         with contextlib.suppress(errors.NotFound, errors.Conflict):
             machine = await self._client.get(simulated.SIMULATED_MACHINES, key.name, key.namespace)
             if objects.is_being_deleted(machine):
+                await self._end_member(machine)
                 await finalizers.remove(self._client, simulated.SIMULATED_MACHINES, machine, _FINALIZER)
                 return Result()
             machine = await finalizers.ensure(self._client, simulated.SIMULATED_MACHINES, machine, _FINALIZER)
             owner = next(iter(mapping.to_owner(capi.MACHINES)(machine)), None)
-            if owner is not None and not objects.at(machine, "status", "initialization"):
+            if owner is not None and not objects.at(machine, "status", "initialization") and boots(machine):
                 await self._boot(machine, await self._client.get(capi.MACHINES, owner.name, owner.namespace))
         return Result()
 
@@ -198,6 +217,9 @@ class _Machines:
             await _check_token(workload, files["/run/kubeadm/kubeadm-join-config.yaml"])
         name = objects.name(machine)
         provider_id = f"test://{objects.uid(machine)}"
+        if _ETCD_KEY in files:
+            authority = KeyPair(files[_ETCD_CERTIFICATE].encode(), files[_ETCD_KEY].encode())
+            await self._start_member(machine, cluster, authority)
         with contextlib.suppress(errors.AlreadyExists):
             await workload.create(resources.NODES, _node(name, provider_id))
             self._world.booted[cluster] += 1
@@ -206,10 +228,40 @@ class _Machines:
         status = {
             "status": {
                 "initialization": {"provisioned": True},
-                "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+                "addresses": [{"type": "InternalIP", "address": address_of(machine)}],
             }
         }
         await self._client.patch(simulated.SIMULATED_MACHINES, name, status, NAMESPACE, subresource="status")
+
+    async def _start_member(self, machine: Object, cluster: str, authority: KeyPair) -> None:
+        own = Host(objects.name(machine), address_of(machine))
+        machines = (await self._client.list(simulated.SIMULATED_MACHINES, NAMESPACE)).items
+        others = [Host(objects.name(each), address_of(each)) for each in machines if objects.name(each) != own.name]
+        known = await self._world.ensembles.members(cluster)
+        await self._world.ensembles.join(cluster, own, [each for each in others if each.name in known])
+        await self._world.ensembles.settle(cluster, [own], [], authority)
+
+    async def _end_member(self, machine: Object) -> None:
+        cluster = objects.labels(machine).get(wellknown.CLUSTER_NAME_LABEL, "")
+        await self._world.ensembles.end(cluster, address_of(machine))
+
+
+def address_of(machine: Object) -> str:
+    """On this host, for an infrastructure machine."""
+    number = zlib.crc32(objects.uid(machine).encode())
+    return f"127.{1 + (number >> 16) % 200}.{number >> 8 & 0xFF}.{1 + number % 254}"
+
+
+async def kill_member(world: World, name: str, cluster: str = "c") -> None:
+    """The machine of that name goes on without its etcd."""
+    await world.ensembles.end(cluster, address_of(await world.one(simulated.SIMULATED_MACHINES, name)))
+
+
+async def revive_member(world: World, name: str, cluster: str = "c") -> None:
+    found = await world.one(capi.CLUSTERS, cluster)
+    authority = await certificates.read_authority(world.client, found, certificates.ETCD_CA)
+    host = Host(name, address_of(await world.one(simulated.SIMULATED_MACHINES, name)))
+    await world.ensembles.settle(cluster, [host], [], authority)
 
 
 def cloud_config_files(secret: Object) -> dict[str, str]:

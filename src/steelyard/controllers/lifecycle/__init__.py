@@ -10,18 +10,26 @@ from __future__ import annotations
 
 from steelyard.controllers.lifecycle.cluster import controller as cluster
 from steelyard.controllers.lifecycle.cluster.reconcile import ClusterReconciler
+from steelyard.controllers.lifecycle.clusterresourceset import controller as clusterresourceset
+from steelyard.controllers.lifecycle.clusterresourceset.reconcile import ClusterResourceSetReconciler
+from steelyard.controllers.lifecycle.clusterresourceset.selection import Selection
+from steelyard.controllers.lifecycle.clusterresourcesetbinding import controller as clusterresourcesetbinding
+from steelyard.controllers.lifecycle.clusterresourcesetbinding.reconcile import ClusterResourceSetBindingReconciler
 from steelyard.controllers.lifecycle.contract import Externals
 from steelyard.controllers.lifecycle.kubeadmconfig import controller as kubeadmconfig
 from steelyard.controllers.lifecycle.kubeadmconfig.reconcile import KubeadmConfigReconciler
 from steelyard.controllers.lifecycle.kubeadmcontrolplane import controller as kubeadmcontrolplane
-from steelyard.controllers.lifecycle.kubeadmcontrolplane import etcd
 from steelyard.controllers.lifecycle.kubeadmcontrolplane.reconcile import ControlPlaneReconciler
 from steelyard.controllers.lifecycle.machine import controller as machine
 from steelyard.controllers.lifecycle.machine.reconcile import MachineReconciler
 from steelyard.controllers.lifecycle.machinedeployment import controller as machinedeployment
 from steelyard.controllers.lifecycle.machinedeployment.reconcile import MachineDeploymentReconciler
+from steelyard.controllers.lifecycle.machinehealthcheck import controller as machinehealthcheck
+from steelyard.controllers.lifecycle.machinehealthcheck import selection as health
+from steelyard.controllers.lifecycle.machinehealthcheck.reconcile import MachineHealthCheckReconciler
 from steelyard.controllers.lifecycle.machineset import controller as machineset
 from steelyard.controllers.lifecycle.machineset.reconcile import MachineSetReconciler
+from steelyard.controllers.lifecycle.members.service import Members
 from steelyard.controllers.lifecycle.view import View
 from steelyard.controllers.lifecycle.workload import Connect, Workloads
 from steelyard.kube.client.interface import Client
@@ -52,29 +60,34 @@ def controllers(
     manager: Manager,
     *,
     connect: Connect = over_https,
-    remove_member: etcd.RemoveMember = etcd.without_members,
+    members: Members | None = None,
     workers: int = _WORKERS,
     workloads: Workloads | None = None,
 ) -> list[Controller]:
     """All controllers of the lifecycle, to be added to the manager that they are made with.
 
-    `connect` makes a client of a workload cluster. `remove_member` takes a control-plane machine's
-    etcd member out before the machine goes. `workers` is how many objects of each kind are reconciled at a time.
-    `workloads` are the ways into clusters, where others go through them as well; they end with these controllers.
+    `connect` makes a client of a workload cluster. `members` are the etcd members of clusters, if others than those on
+    their machines. `workers` is how many objects of each kind are reconciled at a time. `workloads` are the ways into
+    clusters, where others go through them as well; they end with these controllers.
     """
     client, clock = manager.client, manager.clock
     view = View(manager.informers)
+    selection = Selection(manager.informers)
+    checked = health.Selection(manager.informers, view)
     externals = Externals(client, manager.informers)
     if workloads is None:
         workloads = ways_in(manager, connect)
+    if members is None:
+        members = Members(client, workloads, clock)
     recorder = Recorder(client, COMPONENT, clock=clock)
     return [
         cluster.controller(
             ClusterReconciler(client, view, externals, workloads, clock), view, workloads, workers=workers
         ),
         kubeadmcontrolplane.controller(
-            ControlPlaneReconciler(client, view, externals, workloads, clock, recorder, remove_member),
+            ControlPlaneReconciler(client, view, externals, workloads, members, clock, recorder),
             view,
+            members,
             workers=workers,
         ),
         machinedeployment.controller(
@@ -82,7 +95,21 @@ def controllers(
         ),
         machineset.controller(MachineSetReconciler(client, view, externals, clock, recorder), view, workers=workers),
         machine.controller(
-            MachineReconciler(client, view, externals, workloads, clock), view, workloads, workers=workers
+            MachineReconciler(client, view, externals, workloads, members, clock),
+            view,
+            workloads,
+            members,
+            workers=workers,
         ),
         kubeadmconfig.controller(KubeadmConfigReconciler(client, view, workloads, clock), view, workers=workers),
+        machinehealthcheck.controller(
+            MachineHealthCheckReconciler(client, view, checked, workloads, clock, recorder),
+            checked,
+            workloads,
+            workers=workers,
+        ),
+        clusterresourceset.controller(
+            ClusterResourceSetReconciler(client, selection, workloads, clock), selection, workloads, workers=workers
+        ),
+        clusterresourcesetbinding.controller(ClusterResourceSetBindingReconciler(client, selection), workers=workers),
     ]

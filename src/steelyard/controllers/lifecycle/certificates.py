@@ -52,6 +52,8 @@ class File:
     owner: str = "root:root"
     encoding: str = ""
     append: bool = False
+    defer: bool = False
+    """Whether it is written only once users have been made, of which its owner is one."""
 
 
 class Missing(Exception):
@@ -112,10 +114,10 @@ async def read(client: Client, cluster: Object, purpose: str) -> KeyPair:
         raise Missing(f"Secret {namespace}/{name} cannot be read: {error}") from error
 
 
-async def read_authority(client: Client, cluster: Object) -> KeyPair:
-    """The cluster's authority, good for signing."""
-    authority = await read(client, cluster, CLUSTER_CA)
-    name = f"Secret {objects.namespace(cluster)}/{spelling.secret_name(objects.name(cluster), CLUSTER_CA)}"
+async def read_authority(client: Client, cluster: Object, purpose: str = CLUSTER_CA) -> KeyPair:
+    """The cluster's authority, or its etcd's, good for signing."""
+    authority = await read(client, cluster, purpose)
+    name = f"Secret {objects.namespace(cluster)}/{spelling.secret_name(objects.name(cluster), purpose)}"
     if not authority.key:
         raise Missing(f"{name} has no {_PRIVATE_KEY_KEY}, so nothing can be signed with it")
     try:

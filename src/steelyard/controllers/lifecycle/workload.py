@@ -62,9 +62,10 @@ class Connection:
     async def patch_node(self, node: Object, patch: Object) -> None:
         self.nodes.observe(await self.client.patch(resources.NODES, objects.name(node), patch))
 
-    async def delete_node(self, name: str) -> None:
-        with contextlib.suppress(errors.NotFound):
-            await self.client.delete(resources.NODES, name)
+    async def delete_node(self, node: Object) -> None:
+        """This one, and none that has its name by now."""
+        with contextlib.suppress(errors.NotFound, errors.Conflict):
+            await self.client.delete(resources.NODES, objects.name(node), uid=objects.uid(node))
 
     def start(self, on_synced: Callable[[], None]) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(on_synced), name="workload-nodes")

@@ -28,6 +28,8 @@ _INIT_CONFIGURATION = "/run/kubeadm/kubeadm.yaml"
 _JOIN_CONFIGURATION = "/run/kubeadm/kubeadm-join-config.yaml"
 _AUTHORITY_CERTIFICATE = "/etc/kubernetes/pki/ca.crt"
 _AUTHORITY_KEY = "/etc/kubernetes/pki/ca.key"
+_ETCD_CERTIFICATE = "/etc/kubernetes/pki/etcd/ca.crt"
+_ETCD_KEY = "/etc/kubernetes/pki/etcd/ca.key"
 _SERVICE_ACCOUNT_KEY = "/etc/kubernetes/pki/sa.key"
 _UNINITIALIZED = "node.cluster.x-k8s.io/uninitialized"
 
@@ -45,6 +47,8 @@ class Init:
     version: str
     service_cidr: str
     service_account_key: bytes = b""
+    etcd_authority: KeyPair | None = None
+    """None where etcd is elsewhere. Not looked at yet: most clusters have one member, which nobody asks."""
 
 
 @frozen
@@ -57,6 +61,7 @@ class Join:
     endpoint: str
     authority: KeyPair | None
     service_account_key: bytes = b""
+    etcd_authority: KeyPair | None = None
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     """That the kubelet is told to give its Node."""
     taints: Sequence[Object] = ()
@@ -78,6 +83,7 @@ def read(bootstrap_data: bytes, *, default_node_name: str) -> Init | Join:
             version=str(cluster.get("kubernetesVersion") or ""),
             service_cidr=_networks(str(objects.at(cluster, "networking", "serviceSubnet") or "")),
             service_account_key=files.get(_SERVICE_ACCOUNT_KEY, "").encode(),
+            etcd_authority=_etcd_authority(files),
         )
     if _JOIN_CONFIGURATION in files:
         document = next(_documents(files, _JOIN_CONFIGURATION), Object())
@@ -92,6 +98,7 @@ def read(bootstrap_data: bytes, *, default_node_name: str) -> Init | Join:
             endpoint=str(discovery.get("apiServerEndpoint") or ""),
             authority=_authority(files) if "controlPlane" in document else None,
             service_account_key=files.get(_SERVICE_ACCOUNT_KEY, "").encode(),
+            etcd_authority=_etcd_authority(files),
             labels=_labels(document),
             taints=_taints(document),
         )
@@ -131,12 +138,26 @@ def _authority(files: dict[str, str]) -> KeyPair:
     certificate, key = files.get(_AUTHORITY_CERTIFICATE), files.get(_AUTHORITY_KEY)
     if not certificate or not key:
         raise BadBootstrapData(f"a control-plane machine needs {_AUTHORITY_CERTIFICATE} and {_AUTHORITY_KEY}")
-    pair = KeyPair(certificate.encode(), key.encode())
+    return _checked(KeyPair(certificate.encode(), key.encode()), _AUTHORITY_CERTIFICATE, _AUTHORITY_KEY)
+
+
+def _etcd_authority(files: dict[str, str]) -> KeyPair | None:
+    certificate, key = files.get(_ETCD_CERTIFICATE), files.get(_ETCD_KEY)
+    return KeyPair(certificate.encode(), key.encode()) if certificate and key else None
+
+
+def etcd_authority(node: Init | Join) -> KeyPair | None:
+    """Good for signing."""
+    found = node.etcd_authority
+    return _checked(found, _ETCD_CERTIFICATE, _ETCD_KEY) if found is not None else None
+
+
+def _checked(pair: KeyPair, certificate: str, key: str) -> KeyPair:
+    """`certificate` and `key` are the files that it is from."""
     try:
         pki.check(pair)
     except pki.Unusable as error:
-        path = _AUTHORITY_CERTIFICATE if error.part == "certificate" else _AUTHORITY_KEY
-        raise BadBootstrapData(f"{path} {error}") from error
+        raise BadBootstrapData(f"{certificate if error.part == 'certificate' else key} {error}") from error
     return pair
 
 

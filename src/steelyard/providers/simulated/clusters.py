@@ -21,6 +21,7 @@ from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.server.hosting import Hosting, PortTaken
+from steelyard.providers.simulated.ensembles import Ensembles
 from steelyard.providers.toolkit import clusterapi, reporting
 
 FINALIZER = "simulatedcluster.infrastructure.cluster.x-k8s.io"
@@ -57,9 +58,10 @@ def _age(infrastructure: Object) -> tuple[bool, str, str]:
 
 
 class SimulatedClusterReconciler:
-    def __init__(self, client: CachedClient, hosting: Hosting, clock: Clock) -> None:
+    def __init__(self, client: CachedClient, hosting: Hosting, ensembles: Ensembles, clock: Clock) -> None:
         self._client = client
         self._hosting = hosting
+        self._ensembles = ensembles
         self._clock = clock
         self._known: dict[Key, Uid] = {}
 
@@ -92,6 +94,7 @@ class SimulatedClusterReconciler:
         """Erases what was known under this name and is not this object."""
         former = self._known.get(key)
         if former is not None and (infrastructure is None or objects.uid(infrastructure) != former):
+            await self._ensembles.erase(former)
             await self._hosting.erase(former)
             del self._known[key]
         if infrastructure is not None:
@@ -120,6 +123,7 @@ class SimulatedClusterReconciler:
 
     async def _delete(self, infrastructure: Object) -> Result:
         """Everything inside the cluster goes before the object that remembers it does."""
+        await self._ensembles.erase(objects.uid(infrastructure))
         await self._hosting.erase(objects.uid(infrastructure))
         await finalizers.remove(self._client, SIMULATED_CLUSTERS, infrastructure, FINALIZER)
         return Result()

@@ -2,22 +2,24 @@
 
 Its life: the provider ID is recorded (intent), then it boots for `bootSeconds`, runs, and after `joinSeconds` its Node
 stands in the cluster's API. The first control-plane machine starts that API with the authority from its bootstrap data;
-every other one must show a valid join token. Switching off the last control-plane machine ends the API.
+every other one must show a valid join token. Switching off the last control-plane machine ends the API. Where there are
+several of these, each also runs a member of the cluster's etcd (`ensembles.py`).
 """
 
 from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Callable, Sequence
 
-from steelyard.api.clusterapi import wellknown
+from steelyard import standing
 from steelyard.api.resources import SIMULATED_CLUSTERS, SIMULATED_MACHINES
 from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
 from steelyard.kube.pki import KeyPair
-from steelyard.kube.resources import NODES, SECRETS
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, SECRETS
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import conditions, finalizers, patching
 from steelyard.kube.runtime.cached import CachedClient
@@ -29,10 +31,14 @@ from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.hosting import Hosting, PortTaken
 from steelyard.kube.server.transport import http
 from steelyard.providers.simulated import boot, joinchecks, nodes
+from steelyard.providers.simulated.ensembles import FAULT_ANNOTATION, Ensembles, Host
 from steelyard.providers.toolkit import clusterapi, reporting
 
 FINALIZER = "simulatedmachine.infrastructure.cluster.x-k8s.io"
 _RETRY_SECONDS = 2.0
+_FIELD_MANAGER = "steelyard"
+_PORT_RETRY_SECONDS = 60.0
+_HOST_NETWORK = "127."
 
 
 @frozen
@@ -58,12 +64,35 @@ class _Place:
         return str(objects.at(self.machine, "spec", "version") or "")
 
 
+@frozen
+class Machines:
+    """What is known of others."""
+
+    around: Callable[[Object], Sequence[Object]]
+    """All machines of the cluster that this one is of."""
+    is_taken: Callable[[str], bool]
+    """Whether a machine has this address already."""
+
+
 class SimulatedMachineReconciler:
-    def __init__(self, client: CachedClient, hosting: Hosting, clock: Clock, delays: Delays) -> None:
+    def __init__(
+        self,
+        client: CachedClient,
+        hosting: Hosting,
+        ensembles: Ensembles,
+        clock: Clock,
+        delays: Delays,
+        machines: Machines,
+        definitions: Sequence[Object] = (),
+    ) -> None:
+        """`definitions` are of kinds that clusters have as if a program were installed in them."""
         self._client = client
         self._hosting = hosting
+        self._ensembles = ensembles
         self._clock = clock
         self._delays = delays
+        self._machines_around, self._is_taken = machines.around, machines.is_taken
+        self._definitions = definitions
 
     async def reconcile(self, key: Key) -> Result:
         try:
@@ -120,36 +149,80 @@ class SimulatedMachineReconciler:
             return Result(requeue_after=joins_after - elapsed)
         try:
             await self._bring_up(infrastructure, place)
+            has_ports = await self._settle_members(infrastructure, place)
         except (boot.BadBootstrapData, joinchecks.Refused, PortTaken) as error:
             await self._report(infrastructure, "Failed", "BootstrapFailed", started=started, message=str(error))
             return Result(requeue_after=_RETRY_SECONDS)
         await self._report(infrastructure, "Running", "Running", started=started)
-        return Result()
+        return Result() if has_ports else Result(requeue_after=_PORT_RETRY_SECONDS)
 
     async def _bring_up(self, infrastructure: Object, place: _Place) -> None:
         """The API where this is a control-plane machine, then the Node. Done before, it finds both in place."""
         is_joined = conditions.is_true(infrastructure, "Ready")
         if is_joined and (not clusterapi.is_control_plane(infrastructure) or self._hosting.running(place.cluster_id)):
             return
-        node = boot.read(await self._bootstrap_data(place), default_node_name=objects.name(infrastructure))
+        node = await self._boot(infrastructure, place)
+        if is_joined:
+            # Before the API answers: who asks it next may ask for the members.
+            await self._settle_members(infrastructure, place, node)
         if isinstance(node, boot.Init):
             api = await self._serve(place, node.authority, node.service_account_key, node.service_cidr)
         else:
             api = await self._join(node, place, is_joined=is_joined)
         if not is_joined:
+            await self._join_members(infrastructure, place, node)
             await self._register(api, infrastructure, place, node)
+
+    async def _boot(self, infrastructure: Object, place: _Place) -> boot.Init | boot.Join:
+        return boot.read(await self._bootstrap_data(place), default_node_name=objects.name(infrastructure))
+
+    async def _join_members(self, infrastructure: Object, place: _Place, node: boot.Init | boot.Join) -> None:
+        """Before its Node is there: by then its member is one of those of the machines that were there before."""
+        others = [each for each in self._control_plane(infrastructure) if not _is_same(each, infrastructure)]
+        before = [self._host(each) for each in others if _keeps_api_up(each)]
+        if isinstance(node, boot.Join) and node.joins_control_plane and node.etcd_authority is not None and before:
+            await self._ensembles.join(place.cluster_id, self._host(infrastructure), before)
+            await self._settle_members(infrastructure, place, node)
+
+    async def _settle_members(
+        self, infrastructure: Object, place: _Place, node: boot.Init | boot.Join | None = None
+    ) -> bool:
+        """Where there are several control-plane machines, each has etcd's port. False where one cannot be had."""
+        machines = self._control_plane(infrastructure)
+        if len(machines) < 2:
+            return True
+        broken = [each for each in machines if objects.annotations(each).get(FAULT_ANNOTATION) == "etcd"]
+        ended = {self._address(each) for each in machines if objects.is_being_deleted(each) or each in broken}
+        running = [each for each in machines if _keeps_api_up(each) or _is_same(each, infrastructure)]
+        hosts = [host for host in map(self._host, running) if host.address not in ended]
+        if self._ensembles.is_settled(place.cluster_id, hosts, ended):
+            return True
+        authority = boot.etcd_authority(node or await self._boot(infrastructure, place))
+        return authority is None or await self._ensembles.settle(place.cluster_id, hosts, ended, authority)
+
+    def _control_plane(self, infrastructure: Object) -> Sequence[Object]:
+        """The control-plane machines of the cluster that this one is of; none for a worker."""
+        if not clusterapi.is_control_plane(infrastructure):
+            return ()
+        return [each for each in self._machines_around(infrastructure) if clusterapi.is_control_plane(each)]
+
+    def _host(self, infrastructure: Object) -> Host:
+        return Host(objects.name(infrastructure), self._address(infrastructure))
 
     async def _serve(
         self, place: _Place, authority: KeyPair, service_account_key: bytes, service_cidr: str = ""
     ) -> Api:
         """`service_cidr` where the bootstrap data says it; only that of the first machine does."""
-        return await self._hosting.serve(
+        api = await self._hosting.serve(
             place.cluster_id,
             authority,
             service_cidr=service_cidr or place.service_cidr,
             service_account_key=service_account_key,
             version=place.version or http.DEFAULT_VERSION,
         )
+        for each in self._definitions:
+            await standing.ensure(LocalClient(api), CUSTOM_RESOURCE_DEFINITIONS, each, field_manager=_FIELD_MANAGER)
+        return api
 
     async def _join(self, node: boot.Join, place: _Place, *, is_joined: bool) -> Api:
         api = self._hosting.running(place.cluster_id)
@@ -171,7 +244,7 @@ class SimulatedMachineReconciler:
         node = nodes.node(
             infrastructure,
             name,
-            _address(infrastructure),
+            self._address(infrastructure),
             version=place.version,
             control_plane=clusterapi.is_control_plane(infrastructure),
             now=self._clock.now(),
@@ -206,7 +279,7 @@ class SimulatedMachineReconciler:
         if phase == "Running":
             more["addresses"] = [
                 {"type": "Hostname", "address": objects.name(infrastructure)},
-                {"type": "InternalIP", "address": _address(infrastructure)},
+                {"type": "InternalIP", "address": self._address(infrastructure)},
             ]
         return await reporting.report(
             self._client,
@@ -226,35 +299,50 @@ class SimulatedMachineReconciler:
         if remaining > 0:
             return Result(requeue_after=remaining)
         if clusterapi.is_control_plane(infrastructure):
-            await self._stop_api_unless_others_run(infrastructure)
+            await self._switch_off(infrastructure)
         await finalizers.remove(self._client, SIMULATED_MACHINES, infrastructure, FINALIZER)
         return Result()
 
-    async def _stop_api_unless_others_run(self, infrastructure: Object) -> None:
+    async def _switch_off(self, infrastructure: Object) -> None:
+        """Ends its member of etcd, and the API unless others run."""
         cluster = await clusterapi.cluster_of(self._client, infrastructure)
         simulated_cluster = (
             await clusterapi.infrastructure_of(self._client, cluster, SIMULATED_CLUSTERS) if cluster else None
         )
         if simulated_cluster is None:
             return
-        name = objects.labels(infrastructure)[wellknown.CLUSTER_NAME_LABEL]
-        selector = f"{wellknown.CLUSTER_NAME_LABEL}={name},{wellknown.CONTROL_PLANE_LABEL}"
-        machines = await self._client.list(
-            SIMULATED_MACHINES, objects.namespace(infrastructure), label_selector=selector
-        )
-        if not any(_keeps_api_up(machine) for machine in machines.items):
+        await self._ensembles.end(objects.uid(simulated_cluster), self._address(infrastructure))
+        if not any(map(_keeps_api_up, self._control_plane(infrastructure))):
             await self._hosting.stop(objects.uid(simulated_cluster))
+
+    def _address(self, infrastructure: Object) -> str:
+        """An address that looks like one, from the range for private networks of carriers; of a control-plane machine
+        one of this host, as its etcd can be asked there. Fixed by the machine's UID, and kept."""
+        is_control_plane = clusterapi.is_control_plane(infrastructure)
+        for each in map(objects.mapping, objects.sequence(objects.at(infrastructure, "status", "addresses"))):
+            address = str(each.get("address"))
+            if each.get("type") == "InternalIP" and address.startswith(_HOST_NETWORK) == is_control_plane:
+                return address
+        number = zlib.crc32(objects.uid(infrastructure).encode())
+        if not is_control_plane:
+            return f"100.{64 + (number >> 16 & 0x3F)}.{number >> 8 & 0xFF}.{number & 0xFF}"
+        while self._is_taken(address := _of_this_host(number)):
+            number += 1
+        return address
 
 
 def _keeps_api_up(machine: Object) -> bool:
     return not objects.is_being_deleted(machine) and conditions.is_true(machine, "Ready")
 
 
+def _is_same(one: Object, other: Object) -> bool:
+    return objects.uid(one) == objects.uid(other)
+
+
 def _kubelet(api: Api, node_name: str) -> LocalClient:
     return LocalClient(api, User(f"system:node:{node_name}", ("system:nodes", SYSTEM_MASTERS)), field_manager="kubelet")
 
 
-def _address(infrastructure: Object) -> str:
-    """An address that looks like one, from the range for private networks of carriers, fixed by the machine's UID."""
-    number = zlib.crc32(objects.uid(infrastructure).encode()) & 0x3FFFFF
-    return f"100.{64 + (number >> 16)}.{number >> 8 & 0xFF}.{number & 0xFF}"
+def _of_this_host(number: int) -> str:
+    """Not of the first network, in which what else runs here listens, and no network's first or last."""
+    return f"{_HOST_NETWORK}{1 + (number >> 16) % 254}.{number >> 8 & 0xFF}.{1 + (number & 0xFF) % 254}"

@@ -19,6 +19,7 @@ _COUNTERS = ("replicas", "readyReplicas", "availableReplicas", "upToDateReplicas
 _ROLLING_OUT = Reasons("RollingOut", "RollingOutUnknown", "NotRollingOut")
 _SCALING_UP = Reasons("ScalingUp", "ScalingUpUnknown", "NotScalingUp")
 _SCALING_DOWN = Reasons("ScalingDown", "ScalingDownUnknown", "NotScalingDown")
+_REMEDIATING = Reasons("Remediating", "RemediatingUnknown", "NotRemediating")
 _GONE = ("ObjectDeleted", "ObjectDoesNotExist")
 
 
@@ -65,7 +66,7 @@ def update(cluster: Object, observed: Observed, now: datetime.datetime) -> None:
         _merged("RollingOut", parts, _ROLLING_OUT),
         _merged("ScalingUp", parts, _SCALING_UP),
         _merged("ScalingDown", parts, _SCALING_DOWN),
-        machines_status.NOT_REMEDIATING,
+        _merged("Remediating", parts, _REMEDIATING),
         _deleting(cluster, observed),
         pausing.NOT_PAUSED,
     ]

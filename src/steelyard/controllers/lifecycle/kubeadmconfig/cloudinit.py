@@ -25,7 +25,6 @@ _USER_FIELDS = {
     "gecos": "gecos",
     "groups": "groups",
     "homeDir": "homedir",
-    "inactive": "inactive",
     "shell": "shell",
     "passwd": "passwd",
     "primaryGroup": "primary_group",
@@ -69,7 +68,7 @@ def _render(spec: Object, files: Sequence[File], command: str) -> str:
         *objects.sequence(spec.get("postKubeadmCommands")),
     ]
     _add_ntp(document, objects.mapping(spec.get("ntp")))
-    users = [_renamed(objects.mapping(user), _USER_FIELDS) for user in objects.sequence(spec.get("users"))]
+    users = [_user(objects.mapping(user)) for user in objects.sequence(spec.get("users"))]
     if users:
         document["users"] = users
     _add_disks(document, objects.mapping(spec.get("diskSetup")))
@@ -88,8 +87,18 @@ def _file(file: File) -> Object:
         entry["permissions"] = file.permissions
     if file.append:
         entry["append"] = True
+    if file.defer:
+        entry["defer"] = True
     entry["content"] = file.content
     return entry
+
+
+def _user(user: Object) -> Object:
+    made = _renamed(user, _USER_FIELDS)
+    if user.get("inactive"):
+        # In days after the password has expired, which is how useradd counts.
+        made["inactive"] = "0"
+    return made
 
 
 def _add_ntp(document: Object, ntp: Object) -> None:

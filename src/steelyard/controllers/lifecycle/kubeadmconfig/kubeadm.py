@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import yaml
-
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.server.bodies import yamlform
 
 _V1BETA4_SINCE = (1, 31)
 _OLDEST = (1, 22)
@@ -58,6 +57,13 @@ def init_documents(config_spec: Object, cluster: Object, *, version: str, endpoi
         _init(init, api),
     ]
     return "---\n" + "---\n".join(_yaml(document) for document in documents)
+
+
+def cluster_document(config_spec: Object, cluster: Object, *, version: str, endpoint: str) -> Object:
+    """ClusterConfiguration alone, as kubeadm keeps it in the cluster."""
+    init = objects.mapping(config_spec.get("initConfiguration"))
+    configuration = objects.mapping(config_spec.get("clusterConfiguration"))
+    return _cluster(configuration, init, cluster, api_version(version), version=version, endpoint=endpoint)
 
 
 def join_document(join: Object, *, version: str) -> str:
@@ -223,4 +229,5 @@ def _copy(source: Object, target: Object, *fields: str) -> None:
 
 
 def _yaml(document: Object) -> str:
-    return yaml.dump(document, Dumper=yaml.CSafeDumper, sort_keys=True, allow_unicode=True)
+    """For a reader in Go, to which more words than to others are booleans and numbers: `n`, `1e3`."""
+    return yamlform.dump(document).decode()

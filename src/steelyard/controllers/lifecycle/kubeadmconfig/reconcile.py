@@ -10,13 +10,11 @@ from __future__ import annotations
 import base64
 from typing import cast
 
-import yaml
-
 from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle import certificates, contract, pausing
 from steelyard.controllers.lifecycle.certificates import File
-from steelyard.controllers.lifecycle.kubeadmconfig import cloudinit, jointokens, kubeadm, lock, status
+from steelyard.controllers.lifecycle.kubeadmconfig import cloudinit, jointokens, kubeadm, lock, references, status
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine
 from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube import errors, objects, pki, resources
@@ -67,6 +65,9 @@ class KubeadmConfigReconciler:
         except Unprepared as error:
             found = status.waiting(str(error))
             retry_after = error.retry_after
+        except references.NotThere as error:
+            found = status.waiting(str(error))
+            retry_after = _REFERENCE_RETRY
         except certificates.Missing as error:
             found = status.certificates_missing(str(error))
             retry_after = _REFERENCE_RETRY
@@ -119,7 +120,7 @@ class KubeadmConfigReconciler:
         configuration = objects.mapping(draft.spec.get("clusterConfiguration"))
         files = [
             *await certificates.control_plane_files(self._client, cluster, configuration),
-            *await self._files(draft.object),
+            *await references.files(self._client, draft.object),
         ]
         documents = kubeadm.init_documents(
             draft.spec,
@@ -127,7 +128,8 @@ class KubeadmConfigReconciler:
             version=_version(machine),
             endpoint=contract.endpoint_text(cluster),
         )
-        await self._store(draft, cluster, cloudinit.init(await self._with_passwords(draft), files, documents))
+        spec = await references.spec_with_passwords(self._client, draft.object)
+        await self._store(draft, cluster, cloudinit.init(spec, files, documents))
         return None
 
     async def _prepare_join(self, draft: Draft, machine: Object, cluster: Object) -> float | None:
@@ -145,10 +147,13 @@ class KubeadmConfigReconciler:
         if joins_control_plane:
             configuration = objects.mapping(draft.spec.get("clusterConfiguration"))
             files.extend(await certificates.control_plane_files(self._client, cluster, configuration))
-        files.extend(await self._files(draft.object))
+        files.extend(await references.files(self._client, draft.object))
+        kubeconfig = await references.discovery_file(self._client, draft.object, cluster)
+        files.extend([kubeconfig] if kubeconfig is not None else [])
         written = join if joins_control_plane else _with_uninitialized_taint(join)
         document = kubeadm.join_document(written, version=_version(machine))
-        await self._store(draft, cluster, cloudinit.join(await self._with_passwords(draft), files, document))
+        spec = await references.spec_with_passwords(self._client, draft.object)
+        await self._store(draft, cluster, cloudinit.join(spec, files, document))
         return jointokens.CHECK_INTERVAL.total_seconds() if discovers_by_token else None
 
     async def _discover_by_token(self, draft: Draft, cluster: Object, discovery: Object) -> None:
@@ -186,53 +191,6 @@ class KubeadmConfigReconciler:
             await jointokens.ensure(connection.client, token, self._clock.now())
         except errors.ServiceUnavailable as error:
             raise Unprepared(f"The cluster's API cannot be reached: {error.message}", _CONNECTION_RETRY) from error
-
-    async def _files(self, config: Object) -> list[File]:
-        files: list[File] = []
-        for entry in map(objects.mapping, objects.sequence(objects.at(config, "spec", "files"))):
-            source = objects.mapping(objects.at(entry, "contentFrom", "secret"))
-            content = await self._secret_value(config, source) if source else str(entry.get("content") or "")
-            files.append(
-                File(
-                    path=str(entry.get("path") or ""),
-                    content=content,
-                    permissions=str(entry.get("permissions") or ""),
-                    owner=str(entry.get("owner") or ""),
-                    encoding=str(entry.get("encoding") or ""),
-                    append=bool(entry.get("append")),
-                )
-            )
-        kubeconfig = objects.mapping(objects.at(config, "spec", "joinConfiguration", "discovery", "file"))
-        if kubeconfig.get("kubeConfig"):
-            text = yaml.dump(kubeconfig["kubeConfig"], Dumper=yaml.CSafeDumper)
-            files.append(File(str(kubeconfig.get("kubeConfigPath") or ""), text))
-        return files
-
-    async def _with_passwords(self, draft: Draft) -> Object:
-        """The spec with passwords of users read from the Secrets they are in."""
-        users: list[Object] = []
-        for user in map(objects.mapping, objects.sequence(draft.spec.get("users"))):
-            source = objects.mapping(objects.at(user, "passwdFrom", "secret"))
-            if source:
-                user = {**user, "passwd": await self._secret_value(draft.object, source)}
-            users.append(user)
-        return {**draft.spec, "users": users} if users else draft.spec
-
-    async def _secret_value(self, config: Object, source: Object) -> str:
-        name, key = str(source.get("name") or ""), str(source.get("key") or "")
-        try:
-            secret = await self._client.get(resources.SECRETS, name, objects.namespace(config))
-        except errors.NotFound as error:
-            raise Unprepared(f"Secret {name} that the config refers to does not exist", _REFERENCE_RETRY) from error
-        value = objects.at(secret, "data", key)
-        if value is None:
-            raise Unprepared(f"Secret {name} that the config refers to has no key {key}", _REFERENCE_RETRY)
-        try:
-            return base64.b64decode(str(value)).decode()
-        except ValueError as error:
-            raise Unprepared(
-                f"Key {key} of Secret {name} that the config refers to is not text: {error}", _REFERENCE_RETRY
-            ) from error
 
     async def _store(self, draft: Draft, cluster: Object, data: str) -> None:
         config = draft.object

@@ -19,7 +19,11 @@ def template_of(control_plane: Object) -> Reference | None:
 
 
 def machine(control_plane: Object, cluster: Object, suffix: str, failure_domain: str) -> Object:
-    """Its references name objects of the machine's own name, still to be made."""
+    """Its references name objects of the machine's own name, still to be made.
+
+    One that takes the place of an unhealthy machine remembers which, so that tries can be counted.
+    """
+    replaced = objects.annotations(control_plane).get(wellknown.REMEDIATION_IN_PROGRESS_ANNOTATION)
     name = _name(control_plane, cluster, suffix)
     config_spec = objects.mapping(objects.at(control_plane, "spec", "kubeadmConfigSpec"))
     spec: Object = {
@@ -44,6 +48,7 @@ def machine(control_plane: Object, cluster: Object, suffix: str, failure_domain:
                 **annotations_of(control_plane),
                 wellknown.CLUSTER_CONFIGURATION_ANNOTATION: comparison.cluster_configuration_annotation(config_spec),
                 wellknown.CONTROL_PLANE_HOOK_ANNOTATION: "",
+                **({wellknown.REMEDIATION_FOR_ANNOTATION: replaced} if replaced else {}),
             },
             "ownerReferences": [objects.owner_reference(control_plane, controller=True, block_owner_deletion=True)],
             "finalizers": [wellknown.MACHINE_FINALIZER],

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers.lifecycle import certificates, kubeconfig, progress
 from steelyard.controllers.lifecycle.kubeadmcontrolplane.reconcile import ControlPlaneReconciler
+from steelyard.controllers.lifecycle.members.service import Members
 from steelyard.controllers.lifecycle.view import View
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
@@ -15,7 +16,17 @@ from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.keys import Key
 
 
-def controller(reconciler: ControlPlaneReconciler, view: View, *, workers: int) -> Controller:
+class ControlPlaneController(Controller):
+    members: Members
+
+    async def run(self) -> None:
+        try:
+            await super().run()
+        finally:
+            await self.members.close()
+
+
+def controller(reconciler: ControlPlaneReconciler, view: View, members: Members, *, workers: int) -> Controller:
     def of_cluster(cluster: Object) -> Iterable[Key]:
         reference = objects.mapping(objects.at(cluster, "spec", "controlPlaneRef"))
         if reference.get("kind") != capi.KUBEADM_CONTROL_PLANES.kind:
@@ -33,7 +44,7 @@ def controller(reconciler: ControlPlaneReconciler, view: View, *, workers: int) 
             if cluster is not None and objects.name(secret).endswith(f"-{purpose}"):
                 yield from of_cluster(cluster)
 
-    return Controller(
+    made = ControlPlaneController(
         "lifecycle-kubeadmcontrolplane",
         capi.KUBEADM_CONTROL_PLANES,
         reconciler,
@@ -61,3 +72,12 @@ def controller(reconciler: ControlPlaneReconciler, view: View, *, workers: int) 
         ],
         workers=workers,
     )
+
+    def on_members_seen(key: Key) -> None:
+        cluster = view.cluster(key.namespace, key.name)
+        if cluster is not None:
+            made.enqueue(of_cluster(cluster))
+
+    made.members = members
+    members.on_seen(on_members_seen)
+    return made

@@ -9,15 +9,19 @@ from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle import certificates, contract, kubeconfig, machines, pausing, spelling
 from steelyard.controllers.lifecycle.contract import Externals, Reference
-from steelyard.controllers.lifecycle.kubeadmcontrolplane import blueprint, comparison, etcd, plan, status
+from steelyard.controllers.lifecycle.kubeadmcontrolplane import blueprint, comparison, plan, status, upgrading
+from steelyard.controllers.lifecycle.kubeadmcontrolplane.departure import Departure
+from steelyard.controllers.lifecycle.kubeadmcontrolplane.mending import Mending
 from steelyard.controllers.lifecycle.kubeadmcontrolplane.plan import Member
 from steelyard.controllers.lifecycle.kubeadmcontrolplane.status import Progress
+from steelyard.controllers.lifecycle.members.leaving import CannotLeave
+from steelyard.controllers.lifecycle.members.service import Members
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine
 from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
-from steelyard.kube.runtime import conditions, drafts, logs
+from steelyard.kube.runtime import drafts, logs
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.drafts import Draft
@@ -40,9 +44,9 @@ class ControlPlaneReconciler:
         view: View,
         externals: Externals,
         workloads: Workloads,
+        members: Members,
         clock: Clock,
         recorder: Recorder | None,
-        remove_member: etcd.RemoveMember = etcd.without_members,
     ) -> None:
         self._client = client
         self._view = view
@@ -50,7 +54,8 @@ class ControlPlaneReconciler:
         self._workloads = workloads
         self._clock = clock
         self._recorder = recorder
-        self._remove_member = remove_member
+        self._departure = Departure(client, members)
+        self._mending = Mending(client, members, clock)
 
     async def reconcile(self, key: Key) -> Result:
         control_plane = self._view.control_planes.get(*key)
@@ -87,7 +92,8 @@ class ControlPlaneReconciler:
         except certificates.Lost as error:
             progress.lost_certificates = str(error)
             self._warn(control_plane, "CertificatesLost", str(error))
-            await self._release_hook(control_plane, cluster, self._view.machines_of(control_plane))
+            with contextlib.suppress(CannotLeave):
+                await self._departure.advance(control_plane, cluster, self._view.machines_of(control_plane))
             return _RETRY
         progress.has_certificates = True
         endpoint = contract.endpoint_text(cluster)
@@ -100,12 +106,14 @@ class ControlPlaneReconciler:
             progress.certificates_problem = str(error)
             return _RETRY
         try:
-            await self._change_machines(control_plane, cluster, progress)
-        except (TemplateMissing, contract.UnknownKind, etcd.CannotRemove) as error:
+            retry_after = await self._change_machines(control_plane, cluster, progress)
+        except (TemplateMissing, contract.UnknownKind, CannotLeave, upgrading.NotTold) as error:
             progress.blocked_by = (str(error),)
+            progress.holds_member = str(error) if isinstance(error, CannotLeave) else ""
             self._warn(control_plane, "ControlPlaneBlocked", str(error))
             return _RETRY
-        return (renewal - now).total_seconds() if renewal is not None else None
+        waits = [retry_after, (renewal - now).total_seconds() if renewal is not None else None]
+        return min((each for each in waits if each is not None), default=None)
 
     async def _ensure_certificates(self, control_plane: Object, cluster: Object) -> None:
         configuration = objects.mapping(objects.at(control_plane, "spec", "kubeadmConfigSpec", "clusterConfiguration"))
@@ -126,7 +134,8 @@ class ControlPlaneReconciler:
         if self._recorder is not None:
             self._recorder.warning(control_plane, reason, message)
 
-    async def _change_machines(self, control_plane: Object, cluster: Object, progress: Progress) -> None:
+    async def _change_machines(self, control_plane: Object, cluster: Object, progress: Progress) -> float | None:
+        """One step; returns when to look again where no event will tell."""
         current = self._view.machines_of(control_plane)
         for machine in current:
             if machines.needs_completion(machine):
@@ -135,7 +144,16 @@ class ControlPlaneReconciler:
                 change = Draft(self._client, capi.MACHINES, machine)
                 blueprint.apply_in_place(change, control_plane, cluster)
                 await change.save_object()
-        await self._release_hook(control_plane, cluster, current)
+        progress.etcd_problems = await self._departure.clean_up(control_plane, cluster, current)
+        await self._departure.advance(control_plane, cluster, current)
+        mended = await self._mending.advance(control_plane, cluster, current)
+        if not mended.has_begun:
+            await self._step(control_plane, cluster, current, progress)
+        return mended.retry_after
+
+    async def _step(
+        self, control_plane: Object, cluster: Object, current: Sequence[Object], progress: Progress
+    ) -> None:
         surge = objects.at(control_plane, "spec", "rollout", "strategy", "rollingUpdate", "maxSurge")
         step = plan.next_step(
             [await self._member(control_plane, each) for each in current],
@@ -144,6 +162,8 @@ class ControlPlaneReconciler:
             failure_domains=_failure_domains(cluster),
         )
         progress.step = step
+        if step.action == "nothing":
+            await self._follow(control_plane, cluster, current)
         if step.blocked_by or step.action == "nothing":
             return
         if step.action == "remove":
@@ -152,10 +172,30 @@ class ControlPlaneReconciler:
             await self._delete_machine(chosen)
             return
         await self._own_template(control_plane, cluster)
+        if step.action == "add":
+            await self._announce(control_plane, cluster)
         wanted = blueprint.machine(control_plane, cluster, spelling.random_suffix(), step.failure_domain)
         created = await self._client.create(capi.MACHINES, wanted)
         _log.info("machine made", machine=objects.name(created))
+        await self._mending.finish(control_plane)
         await self._complete(created, control_plane, cluster, is_first=not current)
+
+    async def _announce(self, control_plane: Object, cluster: Object) -> None:
+        connection = await self._workloads.connection(Key.of(cluster))
+        if connection is None:
+            raise upgrading.NotTold(self._workloads.problem(Key.of(cluster)) or "Waiting for the cluster's kubeconfig")
+        await upgrading.announce(connection.client, control_plane, cluster)
+
+    async def _follow(self, control_plane: Object, cluster: Object, current: Sequence[Object]) -> None:
+        """Once, when the last machine of the former version is gone; the status says so only after it."""
+        before = objects.at(control_plane, "status", "version")
+        if not before or before == objects.at(control_plane, "spec", "version"):
+            return
+        connection = await self._workloads.connection(Key.of(cluster))
+        if connection is None:
+            return
+        nodes = [connection.node(str(objects.at(each, "spec", "providerID") or "")) for each in current]
+        await upgrading.follow(connection.client, control_plane, [each for each in nodes if each is not None])
 
     async def _member(self, control_plane: Object, machine: Object) -> Member:
         namespace = objects.namespace(machine)
@@ -215,26 +255,6 @@ class ControlPlaneReconciler:
             resource = await self._externals.resource(reference.group, reference.kind)
             await drafts.ensure_owner(self._client, resource, template, cluster, controller=False, labels={})
 
-    async def _release_hook(self, control_plane: Object, cluster: Object, current: Sequence[Object]) -> None:
-        """A machine that waits for us before it goes: its etcd member leaves, then it may."""
-        for machine in current:
-            waits = conditions.reason_of(machine, "Deleting") == "WaitingForPreTerminateHook"
-            if not waits or wellknown.CONTROL_PLANE_HOOK_ANNOTATION not in objects.annotations(machine):
-                continue
-            is_last = len(current) == 1
-            if not is_last and blueprint.manages_etcd(control_plane):
-                connection = await self._workloads.connection(Key.of(cluster))
-                if connection is not None:
-                    await self._remove_member(connection, machine)
-            await self._remove_hook(machine)
-            return
-
-    async def _remove_hook(self, machine: Object) -> None:
-        if wellknown.CONTROL_PLANE_HOOK_ANNOTATION in objects.annotations(machine):
-            patch = {"metadata": {"annotations": {wellknown.CONTROL_PLANE_HOOK_ANNOTATION: None}}}
-            with contextlib.suppress(errors.NotFound):
-                await self._client.patch(capi.MACHINES, objects.name(machine), patch, objects.namespace(machine))
-
     async def _delete(self, draft: Draft, cluster: Object | None, progress: Progress) -> bool:
         """True once the control plane is gone.
 
@@ -259,7 +279,7 @@ class ControlPlaneReconciler:
             # In this order: on a full disk nothing but what is being deleted can be changed.
             if not objects.is_being_deleted(machine):
                 await self._delete_machine(machine)
-            await self._remove_hook(machine)
+            await self._departure.release(machine)
         progress.deleting_reason = "WaitingForMachineDeletion"
         progress.deleting_message = f"Deleting {len(own)} Machine{'' if len(own) == 1 else 's'}"
         return False

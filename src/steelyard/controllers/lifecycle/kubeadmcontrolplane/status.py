@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from steelyard.api.clusterapi import wellknown
-from steelyard.controllers.lifecycle import pausing
+from steelyard.controllers.lifecycle import marks, pausing, summary
+from steelyard.controllers.lifecycle.kubeadmcontrolplane import remediation
 from steelyard.controllers.lifecycle.kubeadmcontrolplane.plan import Step
+from steelyard.controllers.lifecycle.kubeadmcontrolplane.remediation import Record
 from steelyard.controllers.lifecycle.machine import components
 from steelyard.controllers.lifecycle.machineset import status as machines_status
 from steelyard.kube import objects
@@ -18,6 +20,7 @@ from steelyard.kube.runtime import verdicts
 from steelyard.kube.runtime.verdicts import Verdict
 
 _ETCD = ("EtcdPodHealthy", components.ETCD_MEMBER)
+_REMEDIATING = "Remediating"
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -31,6 +34,10 @@ class Progress:
     certificates_problem: str = ""
     lost_certificates: str = ""
     """What to do about certificates that machines run with and that nobody has any more."""
+    etcd_problems: tuple[str, ...] = ()
+    """What is wrong with etcd that is no machine's."""
+    holds_member: str = ""
+    """Why the etcd member of a machine that goes cannot leave yet."""
     step: Step | None = None
     blocked_by: tuple[str, ...] = ()
     deleting_reason: str = "Deleting"
@@ -47,6 +54,9 @@ def update(control_plane: Object, machines: Sequence[Object], progress: Progress
     status.update(machines_status.counters(machines))
     if any(objects.at(each, "status", "nodeRef", "name") for each in machines):
         status["initialization"] = {"controlPlaneInitialized": True}
+    last_remediation = _last_remediation(control_plane, machines)
+    if last_remediation is not None:
+        status["lastRemediation"] = last_remediation
     is_initialized = bool(objects.at(control_plane, "status", "initialization", "controlPlaneInitialized"))
     wanted = 0 if objects.is_being_deleted(control_plane) else replicas_of(control_plane)
     blocked = [*progress.blocked_by, *(progress.step.blocked_by if progress.step else ())]
@@ -58,7 +68,15 @@ def update(control_plane: Object, machines: Sequence[Object], progress: Progress
             if is_initialized
             else verdicts.false("Initialized", "NotInitialized"),
             *_certificates(progress),
-            _health("EtcdClusterHealthy", machines, _ETCD, progress, is_initialized=is_initialized),
+            _health(
+                "EtcdClusterHealthy",
+                machines,
+                _ETCD,
+                progress,
+                is_initialized=is_initialized,
+                problems=progress.etcd_problems,
+                remark=progress.holds_member,
+            ),
             _health(
                 "ControlPlaneComponentsHealthy",
                 machines,
@@ -71,7 +89,7 @@ def update(control_plane: Object, machines: Sequence[Object], progress: Progress
             machines_status.rolling_out(machines),
             machines_status.scaling_up(len(machines), wanted, blocked),
             machines_status.scaling_down(len(machines), wanted, blocked),
-            machines_status.NOT_REMEDIATING,
+            _remediating(machines),
             _deleting(control_plane, progress),
             pausing.NOT_PAUSED,
         ],
@@ -127,13 +145,21 @@ def _certificates(progress: Progress) -> list[Verdict]:
 
 
 def _health(
-    type_: str, machines: Sequence[Object], parts: Sequence[str], progress: Progress, *, is_initialized: bool
+    type_: str,
+    machines: Sequence[Object],
+    parts: Sequence[str],
+    progress: Progress,
+    *,
+    is_initialized: bool,
+    problems: Sequence[str] = (),
+    remark: str = "",
 ) -> Verdict:
+    """`remark` is told in any case."""
     if progress.waiting_for:
         return verdicts.unknown(type_, "InspectionFailed", progress.waiting_for)
     if not is_initialized:
         return verdicts.unknown(type_, "InspectionFailed", "Waiting for the control plane to be initialized")
-    bad: list[str] = []
+    bad = [f"* {each}" for each in problems]
     unknown: list[str] = []
     for machine in machines:
         for part in parts:
@@ -141,11 +167,36 @@ def _health(
             if found is not None and not found.is_true:
                 line = f"* Machine {objects.name(machine)}: {part}: {found.message or found.reason}"
                 (bad if found.status == "False" else unknown).append(line)
+    remarks = [f"* {remark}"] if remark else []
     if bad:
-        return verdicts.false(type_, "NotHealthy", "\n".join([*bad, *unknown]))
+        return verdicts.false(type_, "NotHealthy", "\n".join([*bad, *unknown, *remarks]))
     if unknown:
-        return verdicts.unknown(type_, "HealthUnknown", "\n".join(unknown))
-    return verdicts.true(type_, "Healthy")
+        return verdicts.unknown(type_, "HealthUnknown", "\n".join([*unknown, *remarks]))
+    return verdicts.true(type_, "Healthy", "\n".join(remarks))
+
+
+def _remediating(machines: Sequence[Object]) -> Verdict:
+    ours = [each for each in machines if marks.is_to_be_remediated(each)]
+    if ours:
+        told = summary.aggregate(_REMEDIATING, ours, marks.OWNER_REMEDIATED, summary.READY)
+        return verdicts.true(_REMEDIATING, "Remediating", told.message)
+    names = sorted(objects.name(each) for each in machines if marks.is_unhealthy(each))
+    if not names:
+        return machines_status.NOT_REMEDIATING
+    listed = ", ".join(names[:3]) + (f", ... ({len(names) - 3} more)" if len(names) > 3 else "")
+    subject = f"Machine {listed} is" if len(names) == 1 else f"Machines {listed} are"
+    message = f"{subject} not healthy (not to be remediated by KubeadmControlPlane)"
+    return verdicts.false(_REMEDIATING, "NotRemediating", message)
+
+
+def _last_remediation(control_plane: Object, machines: Sequence[Object]) -> Object | None:
+    """The one that goes on, or of those that machines remember the latest."""
+    current = remediation.in_progress(control_plane)
+    if current is not None:
+        return current.to_status()
+    annotations = (objects.annotations(each).get(wellknown.REMEDIATION_FOR_ANNOTATION) for each in machines)
+    known = [record for each in annotations if (record := Record.of(each)) is not None]
+    return max(known, key=lambda record: record.time).to_status() if known else None
 
 
 def _deleting(control_plane: Object, progress: Progress) -> Verdict:

@@ -31,8 +31,13 @@ def gates(*, manages_etcd: bool) -> list[Object]:
     return [{"conditionType": name} for name in wanted]
 
 
-def inspect(machine: Object, node: Object | None, pods: Sequence[Object]) -> list[Verdict]:
-    """One verdict for each of the Machine's gates that is about a component."""
+def inspect(
+    machine: Object, node: Object | None, pods: Sequence[Object], member: Verdict | None = None
+) -> list[Verdict]:
+    """One verdict for each of the Machine's gates that is about a component.
+
+    `member` is what is known of its etcd member; None where the cluster offers no members to be seen.
+    """
     wanted = [
         str(objects.mapping(gate).get("conditionType"))
         for gate in objects.sequence(objects.at(machine, "spec", "readinessGates"))
@@ -42,14 +47,23 @@ def inspect(machine: Object, node: Object | None, pods: Sequence[Object]) -> lis
         return [verdicts.false(type_, "Deleting", "Machine is deleting") for type_ in types]
     if node is None:
         return [verdicts.unknown(type_, "InspectionFailed", "Waiting for the machine's Node") for type_ in types]
-    if not pods:
-        return [_running(type_) for type_ in types]
     by_name = {objects.name(pod): pod for pod in pods}
     found: list[Verdict] = []
     for type_ in types:
         component = _COMPONENTS.get(type_, "etcd")
-        found.append(_pod(type_, by_name.get(f"{component}-{objects.name(node)}")))
+        if type_ == ETCD_MEMBER and member is not None:
+            found.append(member)
+        elif not pods:
+            found.append(_running(type_))
+        else:
+            found.append(_pod(type_, by_name.get(f"{component}-{objects.name(node)}")))
     return found
+
+
+def is_asked_for(machine: Object, type_: str) -> bool:
+    """Whether one of the Machine's gates is about it."""
+    gates = map(objects.mapping, objects.sequence(objects.at(machine, "spec", "readinessGates")))
+    return any(gate.get("conditionType") == type_ for gate in gates)
 
 
 def _pod(type_: str, pod: Object | None) -> Verdict:

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers.lifecycle import progress
 from steelyard.controllers.lifecycle.machine.reconcile import MachineReconciler
-from steelyard.controllers.lifecycle.view import View, to_objects_of_cluster
+from steelyard.controllers.lifecycle.members.service import Members
+from steelyard.controllers.lifecycle.view import View, is_control_plane_machine, to_objects_of_cluster
 from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -20,7 +21,9 @@ from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.keys import Key
 
 
-def controller(reconciler: MachineReconciler, view: View, workloads: Workloads, *, workers: int) -> Controller:
+def controller(
+    reconciler: MachineReconciler, view: View, workloads: Workloads, members: Members, *, workers: int
+) -> Controller:
     def machines_of_deployment(deployment: Object) -> Iterable[Key]:
         return [
             Key.of(machine)
@@ -72,7 +75,14 @@ def controller(reconciler: MachineReconciler, view: View, workloads: Workloads, 
         if cluster is not None:
             made.enqueue(Key.of(each) for each in view.machines_of_cluster(cluster))
 
+    def on_members_seen(key: Key) -> None:
+        cluster = view.cluster(key.namespace, key.name)
+        if cluster is not None:
+            around = view.machines_of_cluster(cluster)
+            made.enqueue(Key.of(each) for each in around if is_control_plane_machine(each))
+
     reconciler.enqueue = made.enqueue
+    members.on_seen(on_members_seen)
     workloads.on_connected(on_connected)
     workloads.on_node_change(on_node_change)
     return made

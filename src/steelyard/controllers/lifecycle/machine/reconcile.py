@@ -5,7 +5,7 @@ Nothing here creates a machine; that is for the MachineSet or the control plane 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from steelyard.api.clusterapi import resources as capi
@@ -19,6 +19,9 @@ from steelyard.controllers.lifecycle.machine.deletion import Deletion
 from steelyard.controllers.lifecycle.machine.drain import PODS
 from steelyard.controllers.lifecycle.machine.status import Observed
 from steelyard.controllers.lifecycle.machinedeployment import plan as rollout
+from steelyard.controllers.lifecycle.members import health, leaving
+from steelyard.controllers.lifecycle.members.exchange import Unreachable
+from steelyard.controllers.lifecycle.members.service import Members, StillLooking
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine
 from steelyard.controllers.lifecycle.workload import Connection, Workloads
 from steelyard.kube import errors, objects
@@ -34,17 +37,28 @@ from steelyard.kube.runtime.verdicts import Verdict
 _REFERENCE_RETRY = 30.0
 _COMPONENT_RETRY = 10.0
 _KUBECONFIG_RETRY = 10.0
+_LOOK_AGAIN = 60.0
+"""Nobody tells of an etcd that raises an alarm."""
 _to_machine = mapping.to_owner(capi.MACHINES)
 
 _log = logs.get(__name__)
 
 
 class MachineReconciler:
-    def __init__(self, client: Client, view: View, externals: Externals, workloads: Workloads, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: Client,
+        view: View,
+        externals: Externals,
+        workloads: Workloads,
+        members: Members,
+        clock: Clock,
+    ) -> None:
         self._client = client
         self._view = view
         self._externals = externals
         self._workloads = workloads
+        self._members = members
         self._clock = clock
         self._deletion = Deletion(client, view, externals, workloads, clock)
         self.enqueue: Callable[[Iterable[Key]], None] = lambda _: None
@@ -58,7 +72,7 @@ class MachineReconciler:
         is_going = objects.is_being_deleted(machine)
         if cluster is None and not is_going:
             return Result()
-        draft = Draft(self._client, capi.MACHINES, machine)
+        draft = Draft(self._client, capi.MACHINES, machine, shares_status=True)
         if await pausing.hold(draft, cluster, self._clock):
             return Result()
         observed = Observed(cluster)
@@ -87,6 +101,8 @@ class MachineReconciler:
             retry_after = min(retry_after or _COMPONENT_RETRY, _COMPONENT_RETRY)
         if observed.connection_problem:
             retry_after = min(retry_after or _KUBECONFIG_RETRY, _KUBECONFIG_RETRY)
+        if observed.shows_components:
+            retry_after = min(retry_after or _LOOK_AGAIN, _LOOK_AGAIN)
         wait = status.update(draft.object, observed, self._clock.now())
         was, now = (objects.at(each, "status", "phase") for each in (draft.original, draft.object))
         if was != now:
@@ -163,6 +179,7 @@ class MachineReconciler:
         connection = await self._workloads.connection(Key.of(cluster))
         if connection is None or not connection.is_synced:
             observed.connection_problem = self._workloads.problem(Key.of(cluster))
+            observed.is_connecting = connection is not None
             return connection
         observed.is_connected = True
         observed.node = connection.node(str(provider_id))
@@ -223,4 +240,27 @@ class MachineReconciler:
                 return []
             except errors.NotFound:
                 pods = []
-        return components.inspect(machine, observed.node, pods)
+        observed.shows_components = bool(pods)
+        return components.inspect(machine, observed.node, pods, await self._member(machine, observed, pods))
+
+    async def _member(self, machine: Object, observed: Observed, pods: Sequence[Object]) -> Verdict | None:
+        """How its etcd member is. Where one machine is all, and shows no etcd of its own, nobody is asked."""
+        cluster = observed.cluster
+        is_wanted = components.is_asked_for(machine, health.MEMBER) and not objects.is_being_deleted(machine)
+        if cluster is None or observed.node is None or not is_wanted:
+            return None
+        # This one as it is now: the others do not know it with its Node yet.
+        around = [machine, *(each for each in self._control_plane(cluster) if Key.of(each) != Key.of(machine))]
+        if not pods and len(around) == 1:
+            return None
+        hosts = [leaving.host_of(each) for each in around]
+        try:
+            etcd = await self._members.look(cluster, objects.by_name(around))
+        except StillLooking:
+            return verdicts.find(machine, health.MEMBER) or health.unknown("it has not answered yet")
+        except Unreachable as error:
+            return health.unknown(str(error))
+        return health.of_member(hosts[0], hosts, etcd) if etcd is not None else None
+
+    def _control_plane(self, cluster: Object) -> list[Object]:
+        return [each for each in self._view.machines_of_cluster(cluster) if is_control_plane_machine(each)]

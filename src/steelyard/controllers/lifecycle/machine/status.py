@@ -35,12 +35,16 @@ class Observed:
     node: Object | None = None
     is_connected: bool = False
     """Whether the workload cluster's Nodes are known. Until they are (after a restart), what was known last stands."""
+    is_connecting: bool = False
+    """Whether they will be in a moment."""
     connection_problem: str = ""
     """Why the cluster cannot be connected to until somebody does something."""
     deleting_reason: str = "Deleting"
     deleting_message: str = "Deletion started"
     up_to_date: Verdict | None = None
     components: list[Verdict] = field(default_factory=list[Verdict])
+    shows_components: bool = False
+    """Whether the cluster's API shows what runs on its control-plane machines."""
 
 
 def update(machine: Object, observed: Observed, now: datetime.datetime) -> float | None:
@@ -120,7 +124,8 @@ def _infrastructure(machine: Object, infrastructure: Object | None) -> Verdict:
 def _node(machine: Object, observed: Observed) -> list[Verdict]:
     if observed.node is not None:
         return [nodes.readiness(observed.node), nodes.health(observed.node)]
-    if not observed.is_connected and not observed.connection_problem and not objects.is_being_deleted(machine):
+    is_waited_for = observed.is_connecting or not objects.is_being_deleted(machine)
+    if not observed.is_connected and not observed.connection_problem and is_waited_for:
         known = [verdicts.find(machine, type_) for type_ in (nodes.NODE_READY, nodes.NODE_HEALTHY)]
         if objects.at(machine, "status", "nodeRef", "name") and all(known):
             return [verdict for verdict in known if verdict is not None]

@@ -13,7 +13,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.runtime import verdicts
 from steelyard.kube.runtime.verdicts import Verdict
 
-_COUNTERS = ("replicas", "readyReplicas", "availableReplicas", "upToDateReplicas")
+_COUNTERS = ("replicas", "readyReplicas", "availableReplicas")
 
 
 def update(
@@ -27,7 +27,10 @@ def update(
     status = deployment.setdefault("status", {})
     status["selector"] = machines_status.selector_text(objects.mapping(objects.at(deployment, "spec", "selector")))
     for counter in _COUNTERS:
-        status[counter] = sum(int(objects.at(each, "status", counter) or 0) for each in machine_sets)
+        status[counter] = _sum(counter, machine_sets)
+    # What the machines say of themselves is about the template they last saw: those of another are out of date.
+    current, _ = plan.split(deployment, machine_sets)
+    status["upToDateReplicas"] = _sum("upToDateReplicas", [current] if current is not None else [])
     existing = int(status["replicas"])
     wanted = 0 if objects.is_being_deleted(deployment) else plan.replicas_of(deployment)
     status["phase"] = _phase(deployment, existing, wanted)
@@ -40,12 +43,16 @@ def update(
             machines_status.scaling_down(existing, wanted),
             machines_status.machines_ready(machines),
             machines_status.machines_up_to_date(machines),
-            machines_status.NOT_REMEDIATING,
+            machines_status.remediating(machines),
             machines_status.deleting(deployment, len(machines)),
             pausing.NOT_PAUSED,
         ],
         now,
     )
+
+
+def _sum(counter: str, machine_sets: Sequence[Object]) -> int:
+    return sum(int(objects.at(each, "status", counter) or 0) for each in machine_sets)
 
 
 def _available(deployment: Object, available: int) -> Verdict:

@@ -1,4 +1,5 @@
-"""Keeps as many machines as the MachineSet says: completes half-made ones, creates missing, deletes surplus ones."""
+"""Keeps as many machines as the MachineSet says: replaces unhealthy ones, completes half-made ones, creates missing and
+deletes surplus ones."""
 
 from __future__ import annotations
 
@@ -7,14 +8,14 @@ from collections.abc import Sequence
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
-from steelyard.controllers.lifecycle import contract, machines, pausing, spelling
+from steelyard.controllers.lifecycle import contract, machines, marks, pausing, spelling
 from steelyard.controllers.lifecycle.contract import Externals, Reference
-from steelyard.controllers.lifecycle.machineset import blueprint, plan, status
+from steelyard.controllers.lifecycle.machineset import blueprint, plan, preflight, remediation, status
 from steelyard.controllers.lifecycle.view import View
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
-from steelyard.kube.runtime import drafts, logs
+from steelyard.kube.runtime import drafts, logs, verdicts
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.drafts import Draft
@@ -28,6 +29,10 @@ _log = logs.get(__name__)
 
 class TemplateMissing(Exception):
     """A template that machines are to be made from does not exist."""
+
+
+class TooEarly(Exception):
+    """No machine can be made before the control plane has come further; the message says for what it waits."""
 
 
 class MachineSetReconciler:
@@ -60,7 +65,11 @@ class MachineSetReconciler:
         await draft.save_object()
         blocked: list[str] = []
         try:
+            await self._remediate(draft.object, cluster)
             await self._scale(draft.object, cluster)
+        except TooEarly as error:
+            # The control plane's change tells when to look again.
+            blocked = [str(error)]
         except (TemplateMissing, contract.UnknownKind) as error:
             blocked = [str(error)]
             if self._recorder is not None:
@@ -81,6 +90,23 @@ class MachineSetReconciler:
         await draft.save_status()
         return Result()
 
+    async def _remediate(self, machine_set: Object, cluster: Object) -> None:
+        """What is to become of each machine is written on it before it is deleted: so it counts as under way, even
+        where the process ends in between."""
+        current = self._view.machines_of(machine_set)
+        if not any(verdicts.find(each, marks.OWNER_REMEDIATED) for each in current):
+            return
+        deployment = self._view.owner_of(machine_set, capi.MACHINE_DEPLOYMENTS)
+        early = preflight.problems(machine_set, self._view.control_plane_of(cluster))
+        decided = remediation.decide(current, machine_set, deployment, early)
+        by_name = {objects.name(each): each for each in current}
+        now = self._clock.now()
+        for name in decided.recovered:
+            await marks.put(self._client, by_name[name], (), now, without=(marks.OWNER_REMEDIATED,))
+        for name, verdict in decided.told.items():
+            await marks.put(self._client, by_name[name], (verdict,), now)
+        await self._delete_machines([by_name[name] for name in decided.delete])
+
     async def _scale(self, machine_set: Object, cluster: Object) -> None:
         current = self._view.machines_of(machine_set)
         for machine in current:
@@ -96,6 +122,9 @@ class MachineSetReconciler:
         if step.delete:
             await self._delete_machines([each for each in current if objects.name(each) in step.delete])
         if step.create and wellknown.DISABLE_MACHINE_CREATE_ANNOTATION not in objects.annotations(machine_set):
+            early = preflight.problems(machine_set, self._view.control_plane_of(cluster))
+            if early:
+                raise TooEarly("; ".join(early))
             for reference in blueprint.templates(machine_set):
                 if reference is not None:
                     await self._own_template(reference, machine_set, cluster)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Sequence
 
-from steelyard.controllers.lifecycle import pausing, summary
+from steelyard.controllers.lifecycle import marks, pausing, summary
 from steelyard.controllers.lifecycle.machine import status as machine_status
 from steelyard.kube import objects, selectors
 from steelyard.kube.objects import Object
@@ -31,7 +31,7 @@ def update(
             scaling_down(len(machines), wanted),
             machines_ready(machines),
             machines_up_to_date(machines),
-            NOT_REMEDIATING,
+            remediating(machines),
             deleting(machine_set, len(machines)),
             pausing.NOT_PAUSED,
         ],
@@ -40,6 +40,23 @@ def update(
 
 
 NOT_REMEDIATING = verdicts.false("Remediating", "NotRemediating")
+_REMEDIATING = summary.Reasons("Remediating", "Remediating", "NotRemediating")
+_NAMES_SHOWN = 3
+
+
+def remediating(machines: Sequence[Object]) -> Verdict:
+    """Of machines that failed a health check: those that are being replaced, or else those that nobody replaces."""
+    affected = [each for each in machines if marks.is_to_be_remediated(each)]
+    if affected:
+        found = summary.aggregate("Remediating", affected, marks.OWNER_REMEDIATED, _REMEDIATING)
+        return verdicts.true("Remediating", "Remediating", found.message)
+    unhealthy = sorted(objects.name(each) for each in machines if marks.is_unhealthy(each))
+    if not unhealthy:
+        return NOT_REMEDIATING
+    more = f", ... ({len(unhealthy) - _NAMES_SHOWN} more)" if len(unhealthy) > _NAMES_SHOWN else ""
+    shown = ", ".join(unhealthy[:_NAMES_SHOWN])
+    subject = f"Machine {shown} is" if len(unhealthy) == 1 else f"Machines {shown}{more} are"
+    return verdicts.false("Remediating", "NotRemediating", f"{subject} not healthy (not to be remediated by the owner)")
 
 
 def counters(machines: Sequence[Object]) -> Object:

@@ -1,0 +1,1 @@
+"""ClusterResourceSetBinding: goes with its cluster."""

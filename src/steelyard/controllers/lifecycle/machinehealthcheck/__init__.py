@@ -1,0 +1,1 @@
+"""MachineHealthCheck: finds machines whose Node falls silent or never comes, and has them replaced."""
