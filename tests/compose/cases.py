@@ -13,7 +13,6 @@ import yaml
 
 from steelyard import settings
 from steelyard.compose import identity, offering
-from steelyard.compose.composable import COMPOSABLE
 from steelyard.compose.composed import Composed, Observed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -41,7 +40,7 @@ def platform(case: str) -> Platform:
     """The one that the case comes with, else one with nothing but a domain."""
     file = folder(case) / "platform.yaml"
     text = file.read_text(encoding="utf-8") if file.is_file() else "domain: pnats.cloud"
-    return settings.parse(text, infrastructures=COMPOSABLE.infrastructure_names)
+    return settings.parse(text)
 
 
 def observed(case: str) -> Observed:
@@ -54,9 +53,8 @@ def observed(case: str) -> Observed:
 
 
 def compose(claim: Object, found: Observed, platform: Platform) -> Composed:
-    """As the claims controller does it; for a platform file that no platform takes yet, as the command line does."""
-    is_taken = platform.infrastructure in offering.STANDARD.infrastructure_names
-    kind = (offering.STANDARD if is_taken else COMPOSABLE).kind_of(claim)
+    """As the claims controller does it."""
+    kind = offering.STANDARD.kind_of(claim)
     assert kind is not None
     return identity.of_claim(claim, kind.compose(claim, found, platform))
 

@@ -18,7 +18,7 @@ from steelyard.api import crd
 from steelyard.api.crossplane import EXTERNAL_NAME
 from steelyard.compose import checking
 from steelyard.compose.claimkind import ClaimKind
-from steelyard.compose.composable import COMPOSABLE
+from steelyard.compose.offering import STANDARD
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
@@ -26,8 +26,8 @@ from tests.compose import cases, rendered
 
 Draw: TypeAlias = Callable[[st.SearchStrategy[Any]], Any]
 
-KINDS: Mapping[str, ClaimKind] = {kind.resource("").kind: kind for kind in COMPOSABLE.kinds}
-INFRASTRUCTURES = COMPOSABLE.infrastructure_names
+KINDS: Mapping[str, ClaimKind] = {kind.resource("").kind: kind for kind in STANDARD.kinds}
+INFRASTRUCTURES = STANDARD.infrastructure_names
 PLACES = [
     *(
         (kind, infrastructure)
@@ -59,7 +59,7 @@ def platform(infrastructure: str, integrations: str) -> Platform:
 
 @functools.cache
 def check(kind: str, infrastructure: str, integrations: str) -> checking.Check:
-    return checking.of(KINDS[kind], platform(infrastructure, integrations), COMPOSABLE)
+    return checking.of(KINDS[kind], platform(infrastructure, integrations), STANDARD)
 
 
 def labels(longest: int, *, first: str = _LETTERS + _DIGITS) -> st.SearchStrategy[str]:
@@ -104,7 +104,9 @@ def claims(
     ruled |= {"environment": st.just(environment), "vaultPath": st.sampled_from(paths)}
     if kind == "PostgreSQLAccess":
         ruled |= {"ttl": st.sampled_from(["5m", "1h", "24h"]), "instance": labels(_LABEL_MAX)}
-    left_out = {"apiEndpoint"} if infrastructure == "simulated" else set[str]()
+    # The networks of KVM clusters have an address for it, unless they are on a bridge.
+    left_out = {"apiEndpoint"} if infrastructure in ("simulated", "kvm") else set[str]()
+    left_out |= set[str]() if infrastructure == "kvm" else {"nodeSettings"}
     left_out |= {"template"} if names_things else {"template", "vaultPath", "deliverTo"}
     parameters = draw(_object(schema["properties"]["spec"]["properties"]["parameters"], ruled, left_out))
     if "backup" in parameters.get("cloneFrom", {"backup": ""}):
@@ -154,7 +156,10 @@ def _ruled(infrastructure: str, room: int) -> Ruled:
         "controlPlaneMemory": st.integers(least_memory, 16384).map(lambda size: f"{size}Gi"),
         "workerMemory": st.integers(1, 16384).map(lambda size: f"{size}Gi"),
         "workerStorage": st.integers(1, 65536).map(lambda size: f"{size}Gi"),
-        "podCidr": _ranges("10.{}.0.0/{}", st.integers(128, 255), st.integers(16, 24)),
+        # On KVM hosts, machines themselves are in 10.200.0.0/16.
+        "podCidr": _ranges(
+            "10.{}.0.0/{}", st.integers(128, 199 if infrastructure == "kvm" else 255), st.integers(16, 24)
+        ),
         "serviceCidr": _ranges("172.{}.0.0/{}", st.integers(16, 31), st.integers(16, 28)),
         "apiEndpoint": st.tuples(labels(63), st.integers(1, 65535)).map(lambda it: f"{it[0]}.example.org:{it[1]}"),
         "ttl": st.one_of(
@@ -162,6 +167,10 @@ def _ruled(infrastructure: str, room: int) -> Ruled:
             st.integers(10, 525600).map(lambda minutes: f"{minutes}m"),
         ),
         "nodePools": _pools(min(40, room)),
+        "networkPlugin": st.sampled_from(
+            ["cilium", "calico", "kube-ovn", *(["flannel"] if infrastructure == "kvm" else [])]
+        ),
+        "nodeSettings": st.fixed_dictionaries({}, optional=_NODE_SETTINGS),
         "primaryClusterDB": st.just(True),
         "extensions": st.lists(st.sampled_from(["pg_trgm", "uuid-ossp", "citext"]), unique=True, max_size=3),
         "backup": st.sampled_from([Object(), {"keep": 3}, {"every": "6h", "keep": 30}]),
@@ -182,6 +191,22 @@ def _ruled(infrastructure: str, room: int) -> Ruled:
     }
 
 
+_NODE_SETTINGS: Ruled = {
+    "containerVolumeGb": st.integers(1, 65536),
+    "kubeletVolumeGb": st.integers(1, 65536),
+    "etcdVolumeGb": st.integers(1, 65536),
+    "hostVolumes": st.sampled_from(
+        [[], [{"name": "data", "hostPath": "/srv/data", "mountPath": "/data", "readOnly": True}]]
+    ),
+    "dnsServers": st.lists(st.sampled_from(["10.0.0.53", "fd00::53"]), unique=True),
+    "ntpServers": st.lists(st.sampled_from(["ntp.example.org", "10.0.0.123"]), unique=True),
+    "registryMirrors": st.sampled_from([[], [{"registry": "*", "urls": ["https://mirror.example.org/v2"]}]]),
+    "proxy": st.sampled_from([Object(), {"http": "http://proxy:3128"}, {"exceptions": [".example.org"]}]),
+    "clusterDomain": labels(_LABEL_MAX),
+    "clusterDns": st.sampled_from(["169.254.20.10", "fd00::10"]),
+    "conntrack": st.sampled_from([Object(), {"min": 0, "maxPerCore": 1000, "tcpCloseWaitTimeout": "1h"}]),
+}
+"""One by one, so that any may stand without the others."""
 _HOURS: st.SearchStrategy[str] = st.integers(1, 8760).map(lambda hours: f"{hours}h")
 
 

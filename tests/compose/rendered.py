@@ -14,7 +14,6 @@ import yaml
 from steelyard import settings
 from steelyard.compose import offering
 from steelyard.compose.cluster import integrating
-from steelyard.compose.composable import COMPOSABLE
 from steelyard.compose.composed import NOTHING, Composed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -31,6 +30,8 @@ BUILT_IN = (
     CONFIG_MAPS,
     SECRETS,
     SERVICE_ACCOUNTS,
+    Resource("apps", "v1", "daemonsets", "DaemonSet"),
+    Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False),
     Resource("rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False),
 )
 """Kinds of Kubernetes' own that clusters are given."""
@@ -83,7 +84,7 @@ def infrastructures_of(title: str, claim: Object) -> tuple[str, ...]:
     kind = offering.STANDARD.kind_of(claim)
     assert kind is not None
     has_choice = "infrastructure" in kind.parameters.model_fields and not title.startswith("example")
-    return COMPOSABLE.infrastructure_names if has_choice else ("",)
+    return offering.STANDARD.infrastructure_names if has_choice else ("",)
 
 
 def platform_of(claim: Object, infrastructure: str = "") -> Platform:
@@ -93,7 +94,6 @@ def platform_of(claim: Object, infrastructure: str = "") -> Platform:
     enabled = ", ".join(f"{name}: {{enabled: true}}" for name in INTEGRATED)
     return settings.parse(
         f"domain: {printed.domain_of(claim)}\n{own}integrations: {{{enabled}}}\nredis: {{mode: helm}}",
-        infrastructures=COMPOSABLE.infrastructure_names,
     )
 
 

@@ -72,8 +72,8 @@ MISTAKES: dict[str, dict[str, tuple[dict[str, Any], str]]] = {
         "cores": ({f"{PARAMETERS}.workerCPU": "many"}, "spec.parameters.workerCPU: "),
         "memory without a unit": ({f"{PARAMETERS}.workerMemory": "8"}, "write whole GiB, from 1Gi to 16384Gi"),
         "network plugin": (
-            {f"{PARAMETERS}.networkPlugin": "flannel"},
-            'spec.parameters.networkPlugin: Unsupported value: "flannel": supported values: "cilium", "calico"',
+            {f"{PARAMETERS}.networkPlugin": "weave"},
+            'spec.parameters.networkPlugin: Unsupported value: "weave": supported values: "kube-ovn", "calico"',
         ),
         "path in Vault": (
             {f"{PARAMETERS}.vaultPath": "secret/apps/team-a"},

@@ -13,7 +13,6 @@ import yaml
 from steelyard import settings
 from steelyard.api.clusterapi import definitions
 from steelyard.compose import offering
-from steelyard.compose.composable import COMPOSABLE
 from steelyard.compose.composed import Observed
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -49,7 +48,7 @@ def test_composing_changes_neither_claim_nor_what_was_observed(case: str) -> Non
 
 @pytest.mark.parametrize("case", cases.CASES)
 def test_composed_objects_pass_the_schemas_that_the_platform_serves(case: str) -> None:
-    served = [*COMPOSABLE.definitions("pnats.cloud"), *definitions.crds()]
+    served = [*offering.STANDARD.definitions("pnats.cloud"), *definitions.crds()]
 
     _check(case, {str(each["spec"]["names"]["kind"]): _schema(each) for each in served})
 

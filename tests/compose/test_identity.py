@@ -47,17 +47,25 @@ def test_a_file_owns_nothing() -> None:
     assert all(objects.labels(part.object)[names.CLAIM_NAME] == "shop" for part in parts.values())
 
 
+def under_crossplane(obj: Object, found: Composed, observed: dict[str, Object]) -> dict[str, Object]:
+    given = identity.of_composite(obj, found)
+    return {
+        **{name: part.object for name, part in given.items()},
+        **identity.given_back(found, given, observed),
+    }
+
+
 def test_under_crossplane_a_changed_template_is_a_resource_of_its_own_and_the_old_one_stays_while_machines_roll() -> (
     None
 ):
-    before = identity.of_composite(claim(), composed(claim()), {})
+    before = under_crossplane(claim(), composed(claim()), {})
     template = next(name for name in before if name.startswith("worker-machines-"))
     assert template.endswith(objects.name(before[template])[-8:])
 
     larger = claim(cpuCores=12)
     rolling = composed(larger)
     assert rolling.rolling
-    after = identity.of_composite(larger, rolling, {name: {**obj, "status": {}} for name, obj in before.items()})
+    after = under_crossplane(larger, rolling, {name: {**obj, "status": {}} for name, obj in before.items()})
 
     new = [name for name in after if name.startswith("worker-machines-")]
     assert len(new) == 2
@@ -67,9 +75,24 @@ def test_under_crossplane_a_changed_template_is_a_resource_of_its_own_and_the_ol
 
 def test_under_crossplane_the_old_template_goes_when_all_machines_are_new() -> None:
     settled = cases.load("ready", "claim.yaml")
-    old: Object = {"apiVersion": "x/v1", "kind": "T", "metadata": {"name": "dev-cluster-md-0-00000000"}}
+    metadata: Object = {
+        "name": "dev-cluster-md-0-00000000",
+        "annotations": {names.RESOURCE_NAME: "worker-machines"},
+    }
+    old: Object = {"apiVersion": "x/v1", "kind": "T", "metadata": metadata}
 
     found = composed(settled, cases.observed("ready"))
 
     assert not found.rolling
-    assert "worker-machines-00000000" not in identity.of_composite(settled, found, {"worker-machines-00000000": old})
+    assert "worker-machines-00000000" not in under_crossplane(settled, found, {"worker-machines-00000000": old})
+
+
+def test_under_crossplane_what_cannot_be_composed_at_the_moment_stays() -> None:
+    asking = claim()
+    asking["spec"]["writeConnectionSecretToRef"] = {"name": "shop-connection"}
+    secret: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "shop-connection"}, "data": {"a": ""}}
+
+    found = composed(asking)
+
+    assert "connection" in found.retained
+    assert under_crossplane(asking, found, {"connection": secret})["connection"] == secret

@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 
 from steelyard.compose import checking, offering
-from steelyard.compose.composable import COMPOSABLE
 from steelyard.compose.composed import Desired
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
@@ -26,9 +25,9 @@ ON = [
 
 @pytest.mark.parametrize(("claim", "platform"), ON)
 def test_a_printed_claim_has_nothing_wrong_with_it_and_composes(claim: Object, platform: Platform) -> None:
-    kind = COMPOSABLE.kind_of(claim)
+    kind = offering.STANDARD.kind_of(claim)
     assert kind is not None
-    assert checking.of(kind, platform, COMPOSABLE)(claim) == []
+    assert checking.of(kind, platform, offering.STANDARD)(claim) == []
 
     composed = rendered.in_full(claim, platform)
     assert composed.refusal is None

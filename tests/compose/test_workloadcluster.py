@@ -51,7 +51,7 @@ def condition(composed: Composed, type_: str) -> Any:
         pytest.param({"workerReplicas": 0}, "worker_replicas", 0, id="zero is a choice"),
         pytest.param({"environment": "preprod"}, "control_plane_replicas", 3, id="another environment"),
         pytest.param({"kubernetesVersion": "1.31.4"}, "kubernetes_version", "v1.31.4", id="version gets its v"),
-        pytest.param({"infrastructure": "kvm"}, "infrastructure", "kvm", id="infrastructure of the claim"),
+        pytest.param({"infrastructure": "metal3"}, "infrastructure", "metal3", id="infrastructure of the claim"),
         pytest.param({}, "infrastructure", "simulated", id="infrastructure of the platform"),
     ],
 )
@@ -132,7 +132,7 @@ def test_every_object_says_whose_it_is() -> None:
 
 
 def test_an_infrastructure_of_a_later_version_is_refused_in_words() -> None:
-    composed = compose(claim(infrastructure="kvm"))
+    composed = compose(claim(infrastructure="metal3"))
 
     assert composed.refusal is not None
     assert composed.refusal.reason == "InfrastructureNotAvailable"

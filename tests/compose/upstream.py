@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from steelyard.api import crd, databases, redisserver, secretdelivery, vaultentries
-from steelyard.compose.composable import COMPOSABLE
+from steelyard.compose.offering import STANDARD
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -51,7 +51,7 @@ def of_providers() -> list[Object]:
 
 @functools.cache
 def _ours() -> dict[str, Object]:
-    found = [*COMPOSABLE.definitions("pnats.cloud"), *of_providers(), *secretdelivery.definitions()]
+    found = [*STANDARD.definitions("pnats.cloud"), *of_providers(), *secretdelivery.definitions()]
     return {objects.name(each): each for each in found}
 
 

@@ -92,10 +92,10 @@ def test_settings_of_another_environment_and_delays_change_nothing() -> None:
 
 def test_an_infrastructure_that_is_not_there_is_told_as_such() -> None:
     # As an older version had stored it: none is written so any more.
-    assert foreseen(settings.parse("simulated: {bootSeconds: 1}"), infrastructure="kvm") is None
-    found = foreseen(DEFAULTS.model_copy(update={"infrastructure": "kvm"}))
+    assert foreseen(settings.parse("simulated: {bootSeconds: 1}"), infrastructure="metal3") is None
+    found = foreseen(DEFAULTS.model_copy(update={"infrastructure": "metal3"}))
     assert found is not None
-    assert "kvm" in found.refusal
+    assert "metal3" in found.refusal
     assert not found.effects
 
 

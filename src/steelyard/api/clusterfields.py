@@ -18,6 +18,7 @@ from pydantic import Field
 from steelyard.api.claims import ClaimStatus, ObjectReference
 from steelyard.api.infrastructures import InfrastructureName
 from steelyard.api.model import ApiModel, Timestamp
+from steelyard.api.nodesettings import NodeSettings
 from steelyard.api.sizes import CpuCores, DiskGb, MemoryGi, WorkerReplicas
 
 NAME_MAX: Final = 49
@@ -181,6 +182,11 @@ class ClusterFields(ApiModel):
         "you see to it that it leads there, by DNS or a load balancer. The platform file says which hosts a claim may "
         "name (networks.apiEndpoints). It stays what it is. Not on simulated machines. Default: the address that the "
         "infrastructure gives it.",
+    )
+    node_settings: NodeSettings | None = Field(
+        default=None,
+        description="What machines have and are told besides their sizes, on kvm: in place of what the platform file "
+        "says there.",
     )
     deletion_protection: bool | None = Field(
         default=None,

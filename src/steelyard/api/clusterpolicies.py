@@ -10,7 +10,7 @@ where composition refuses (`compose/cluster/fields.py`).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from steelyard.api import resources
@@ -23,6 +23,8 @@ from steelyard.kube.resources import Resource
 LABEL_MAX: Final = 63
 ENDPOINT: Final = "spec.parameters.apiEndpoint"
 POOLS: Final = "spec.parameters.nodePools"
+SETTINGS: Final = "spec.parameters.nodeSettings"
+PLUGIN: Final = "spec.parameters.networkPlugin"
 
 _PODS: Final = "spec.parameters.podCidr"
 _SERVICES: Final = "spec.parameters.serviceCidr"
@@ -48,6 +50,17 @@ def not_granted(host: str, namespace: str) -> str:
     )
 
 
+def no_settings(infrastructure: str) -> str:
+    return (
+        f"machines of {infrastructure} have no such settings; leave it out, or choose another "
+        "spec.parameters.infrastructure"
+    )
+
+
+def no_plugin(plugin: str, infrastructure: str) -> str:
+    return f"machines of {infrastructure} do not have {plugin}; choose another, or leave the field out"
+
+
 def too_little_memory(least: int) -> str:
     return f"but kubeadm needs {least} on this infrastructure; ask for {least} or more"
 
@@ -68,20 +81,32 @@ def limits(
     *,
     default: str,
     without_endpoint: Sequence[str],
+    without_settings: Sequence[str],
+    without_plugin: Mapping[str, Sequence[str]],
     hosts: Mapping[str, Sequence[str]],
     reserved: Sequence[str],
     shared: Mapping[str, str],
     memory: Mapping[str, int],
+    machines: Mapping[str, Sequence[str]],
 ) -> Object:
     """`default` is the infrastructure of claims that name none; `without_endpoint` are those on which an endpoint
-    cannot be chosen, and `hosts` are what claims of a namespace, or of any (`*`), may name on others; `shared` has the
-    range of pods or services where all clusters have the same; `memory` the least GiB of a control-plane machine by
-    infrastructure.
+    cannot be chosen, `without_settings` those whose machines have none, `without_plugin` those whose machines do not
+    have a network plugin, and `hosts` are what claims of a namespace, or of any (`*`), may name on others; `shared` has
+    the range of pods or services where all clusters have the same; `memory` the least GiB of a control-plane machine by
+    infrastructure, and `machines` the ranges in which machines have their addresses.
     """
     rules = [
         *(_not_reserved(field, reserved) for field in (_PODS, _SERVICES) if reserved),
+        *(
+            _not_of_machines(field, name, ranges)
+            for field in (_PODS, _SERVICES)
+            for name, ranges in machines.items()
+            if ranges
+        ),
         *(_apart(field, shared[what]) for field, what in ((_PODS, "services"), (_SERVICES, "pods")) if what in shared),
-        *([_endpoint(without_endpoint)] if without_endpoint else []),
+        *([_not_on(ENDPOINT, without_endpoint, no_endpoint)] if without_endpoint else []),
+        *([_not_on(SETTINGS, without_settings, no_settings)] if without_settings else []),
+        *(_plugin(plugin, without) for plugin, without in without_plugin.items() if without),
         _granted_endpoint(without_endpoint, hosts),
         *([_memory(memory)] if memory else []),
         _LABELS,
@@ -129,6 +154,17 @@ def _not_reserved(field: str, reserved: Sequence[str]) -> Object:
     )
 
 
+def _not_of_machines(field: str, infrastructure: str, ranges: Sequence[str]) -> Object:
+    listed = ", ".join(f"'{each}'" for each in ranges)
+    found = f"[{listed}].filter(each, {_overlap(field, 'each')})"
+    return _validation(
+        f"!{_is_new(field)} || variables.infrastructure != '{infrastructure}' || !isCIDR(object.{field}) || "
+        f"size({found}) == 0",
+        f"'{field}: ' + object.{field} + ' overlaps with ' + {found}[0] + ', where the machines of such clusters have "
+        "their addresses; choose another range, or leave the field out'",
+    )
+
+
 def _apart(field: str, shared: str) -> Object:
     other = _SERVICES if field == _PODS else _PODS
     what = "Services" if field == _PODS else "pods"
@@ -140,12 +176,21 @@ def _apart(field: str, shared: str) -> Object:
     )
 
 
-def _endpoint(without: Sequence[str]) -> Object:
+def _not_on(field: str, without: Sequence[str], words: Callable[[str], str]) -> Object:
     listed = ", ".join(f"'{each}'" for each in without)
-    before, _, after = no_endpoint("\0").partition("\0")
+    before, _, after = words("\0").partition("\0")
     return _validation(
-        f"!{_is_new(ENDPOINT)} || !(variables.infrastructure in [{listed}])",
-        f"'{ENDPOINT}: {_quoted(before)}' + variables.infrastructure + '{_quoted(after)}'",
+        f"!{_is_new(field)} || !(variables.infrastructure in [{listed}])",
+        f"'{field}: {_quoted(before)}' + variables.infrastructure + '{_quoted(after)}'",
+    )
+
+
+def _plugin(plugin: str, without: Sequence[str]) -> Object:
+    listed = ", ".join(f"'{each}'" for each in without)
+    before, _, after = no_plugin(plugin, "\0").partition("\0")
+    return _validation(
+        f"!{_is_new(PLUGIN)} || object.{PLUGIN} != '{plugin}' || !(variables.infrastructure in [{listed}])",
+        f"'{PLUGIN}: {_quoted(before)}' + variables.infrastructure + '{_quoted(after)}'",
     )
 
 

@@ -50,15 +50,34 @@ def _not_reported(field: str) -> str:
     return f"!has(oldSelf.status) || !has(oldSelf.{_USED}) || !has(oldSelf.{_USED}.{field})"
 
 
-_ENDPOINT: Final = f"{_PARAMETERS}.apiEndpoint"
-_ENDPOINT_STAYS: Final[dict[str, Any]] = {
-    "rule": "!has(oldSelf.status) || !has(oldSelf.status.clusterRef) || "
-    f"(has(self.{_ENDPOINT}) ? has(oldSelf.{_ENDPOINT}) && self.{_ENDPOINT} == oldSelf.{_ENDPOINT} : "
-    f"!has(oldSelf.{_ENDPOINT}))",
-    "message": "the address of a cluster's API is in its certificates and kubeconfigs, and cannot be set, changed or "
+def _once_made(path: str, message: str) -> dict[str, Any]:
+    """For the whole object: what a cluster was made with, which may be said, changed or taken out before that only.
+    `path` may lead through objects that are not there."""
+    parents = path.split(".")[:-1]
+    reached = [".".join(parents[: count + 1]) for count in range(len(parents)) if parents[count] not in _ALWAYS]
+
+    def has(who: str) -> str:
+        return "(" + " && ".join(f"has({who}.{each})" for each in (*reached, path)) + ")"
+
+    return {
+        "rule": "!has(oldSelf.status) || !has(oldSelf.status.clusterRef) || "
+        f"({has('self')} ? {has('oldSelf')} && self.{path} == oldSelf.{path} : !{has('oldSelf')})",
+        "message": message,
+        "fieldPath": f".{path}",
+    }
+
+
+_ALWAYS: Final = ("spec", "parameters")
+_ENDPOINT_STAYS: Final = _once_made(
+    f"{_PARAMETERS}.apiEndpoint",
+    "the address of a cluster's API is in its certificates and kubeconfigs, and cannot be set, changed or taken out "
+    "later: leave it as it was, or make a claim of another name",
+)
+_DOMAIN_STAYS: Final = _once_made(
+    f"{_PARAMETERS}.nodeSettings.clusterDomain",
+    "the domain of a cluster is in its certificates and in the names that its pods use, and cannot be set, changed or "
     "taken out later: leave it as it was, or make a claim of another name",
-    "fieldPath": f".{_ENDPOINT}",
-}
+)
 _POOL_NAMES: Final[dict[str, Any]] = {
     "rule": f"!has(self.{_PARAMETERS}.nodePools) || self.{_PARAMETERS}.nodePools.all(each, "
     f"size(self.metadata.name) + size('-md-') + size(each.name) <= {_LABEL})",
@@ -72,6 +91,7 @@ WHOLE: Final[tuple[dict[str, Any], ...]] = (
     stays("podCidr", "the pods of the cluster are in"),
     stays("serviceCidr", "the Services of the cluster are in"),
     _ENDPOINT_STAYS,
+    _DOMAIN_STAYS,
     _POOL_NAMES,
 )
 """For the whole object, of every kind."""

@@ -9,5 +9,5 @@ from pydantic import Field
 
 InfrastructureName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
 
-OFFERED: Final[tuple[str, ...]] = ("simulated", "kubevirt")
+OFFERED: Final[tuple[str, ...]] = ("simulated", "kubevirt", "kvm")
 """What this version can make machines of."""

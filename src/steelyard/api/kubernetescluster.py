@@ -67,7 +67,7 @@ ControlPlaneNodes = Annotated[
     ),
 ]
 WorkerNodes = Annotated[int, Field(ge=1, le=10)]
-NetworkPlugin = Literal["kube-ovn", "calico", "cilium"]
+NetworkPlugin = Literal["kube-ovn", "calico", "cilium", "flannel"]
 
 
 class Sizes(ApiModel):
@@ -117,8 +117,8 @@ class Sizes(ApiModel):
     )
     network_plugin: NetworkPlugin | None = Field(
         default=None,
-        description="What carries the traffic of pods, on machines that come without a network. Default: the platform "
-        "file's networkPlugin of the infrastructure, else kube-ovn.",
+        description="What carries the traffic of pods, on machines that come without a network; flannel on kvm only. "
+        "Default: the platform file's networkPlugin of the infrastructure, else kube-ovn.",
     )
     vault_path: VaultPath | None = Field(
         default=None,

@@ -100,6 +100,8 @@ class ClaimKind:
     guards: Callable[[Platform], Sequence[Object]] = no_guards
     """Admission policies of the kind's own, besides those for all claims."""
     watches: tuple[Watched, ...] = ()
+    requires: tuple[Resource, ...] = ()
+    """Kinds that compositions look objects up of by name, besides those above."""
     indexed: tuple[tuple[Resource, str], ...] = ()
     """Kinds that compositions require by the value of a label, and that label."""
     left: Callable[[Mapping[str, Sequence[Object]]], str] = no_words

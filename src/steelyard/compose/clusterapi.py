@@ -40,6 +40,15 @@ that vanished under it would leave machines behind."""
 # Where containerd listens on every image that Cluster API's image-builder makes.
 _CRI_SOCKET: Final = "unix:///var/run/containerd/containerd.sock"
 
+_TIMEOUTS: Final = (
+    "controlPlaneComponentHealthCheckSeconds",
+    "discoverySeconds",
+    "etcdAPICallSeconds",
+    "kubeletHealthCheckSeconds",
+    "kubernetesAPICallSeconds",
+    "tlsBootstrapSeconds",
+)
+"""Everything that kubeadm waits for."""
 _CONTROL_PLANE_LABELS: Final = {"kube-ovn": {"kube-ovn/role": "master"}}
 """By network plugin: what it finds the Nodes by that its database is to run on."""
 
@@ -54,7 +63,9 @@ def parts(shape: Shape, infrastructure: Infrastructure) -> dict[str, Desired]:
         of_cluster(shape, infrastructure.cluster, shape.name, infrastructure.cluster_spec(shape)),
     )
     plane = names.control_plane(shape.name)
-    made["control-plane-machines"] = _template(shape, infrastructure, plane, shape.control_plane.sizes)
+    made["control-plane-machines"] = _template(
+        shape, infrastructure, plane, shape.control_plane.sizes, infrastructure.control_plane_machine(shape)
+    )
     made[CONTROL_PLANE] = Desired(
         resources.KUBEADM_CONTROL_PLANES,
         _control_plane(shape, infrastructure, machines=_reference(made["control-plane-machines"])),
@@ -69,7 +80,7 @@ def parts(shape: Shape, infrastructure: Infrastructure) -> dict[str, Desired]:
     for pool in shape.pools:
         made |= _pool(shape, infrastructure, pool)
     if infrastructure.has_health_checks:
-        made |= healthchecks.parts(shape)
+        made |= healthchecks.parts(shape, infrastructure.patience)
     return {**made, **infrastructure.further(shape)}
 
 
@@ -80,7 +91,7 @@ def workers(pool: Pool) -> str:
 
 def _pool(shape: Shape, infrastructure: Infrastructure, pool: Pool) -> dict[str, Desired]:
     name = names.machine_deployment(shape.name, pool.name)
-    machines = _template(shape, infrastructure, name, pool.sizes)
+    machines = _template(shape, infrastructure, name, pool.sizes, infrastructure.worker_machine(shape, pool))
     bootstrap = _bootstrap(shape, infrastructure, name, pool)
     return {
         of_pool("worker-machines", pool): machines,
@@ -97,22 +108,25 @@ def _reference(part: Desired) -> Object:
     return {"apiGroup": part.resource.group, "kind": part.resource.kind, "name": objects.name(part.object)}
 
 
-def _template(shape: Shape, infrastructure: Infrastructure, base: str, sizes: Sizes) -> Desired:
-    spec: Object = {"template": {"spec": infrastructure.machine_spec(shape, sizes)}}
+def _template(shape: Shape, infrastructure: Infrastructure, base: str, sizes: Sizes, further: Object) -> Desired:
+    spec: Object = {"template": {"spec": {**infrastructure.machine_spec(shape, sizes), **further}}}
     obj = of_cluster(shape, infrastructure.template, names.template(base, spec), spec)
     return Desired(infrastructure.template, obj, in_use_while_rolling=True)
 
 
 def _cluster(shape: Shape, infrastructure: Infrastructure) -> Object:
+    network: Object = {
+        "pods": {"cidrBlocks": [shape.network.pods]},
+        "services": {"cidrBlocks": [shape.network.services]},
+    }
+    if shape.network.domain:
+        network["serviceDomain"] = shape.network.domain
     obj = of_cluster(
         shape,
         resources.CLUSTERS,
         shape.name,
         {
-            "clusterNetwork": {
-                "pods": {"cidrBlocks": [shape.network.pods]},
-                "services": {"cidrBlocks": [shape.network.services]},
-            },
+            "clusterNetwork": network,
             "controlPlaneRef": {
                 "apiGroup": resources.KUBEADM_CONTROL_PLANES.group,
                 "kind": resources.KUBEADM_CONTROL_PLANES.kind,
@@ -149,9 +163,10 @@ def _control_plane(shape: Shape, infrastructure: Infrastructure, *, machines: Ob
             "version": shape.version,
             "machineTemplate": {"spec": {"infrastructureRef": machines}},
             "kubeadmConfigSpec": {
-                "initConfiguration": {"nodeRegistration": registration},
-                "joinConfiguration": {"nodeRegistration": dict(registration)},
+                "initConfiguration": {"nodeRegistration": registration, **_timeouts(infrastructure)},
+                "joinConfiguration": {"nodeRegistration": dict(registration), **_timeouts(infrastructure)},
                 **infrastructure.bootstrap(shape),
+                **infrastructure.control_plane_bootstrap(shape),
             },
             # One more before one less: a single control-plane machine is never replaced by taking it away.
             "rollout": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}},
@@ -175,13 +190,20 @@ def _registration(infrastructure: Infrastructure, *, labels: Mapping[str, str], 
     return registration
 
 
+def _timeouts(infrastructure: Infrastructure) -> Object:
+    """Cluster API wants them to be the same for the first machine of a control plane and for those that join it."""
+    seconds = infrastructure.kubeadm_seconds
+    return {"timeouts": dict.fromkeys(_TIMEOUTS, seconds)} if seconds else {}
+
+
 def _taint(taint: Taint) -> Object:
     return {"key": taint.key, **({"value": taint.value} if taint.value else {}), "effect": taint.effect}
 
 
 def _bootstrap(shape: Shape, infrastructure: Infrastructure, base: str, pool: Pool) -> Desired:
     registration = _registration(infrastructure, labels=pool.labels, taints=pool.taints)
-    config: Object = {"joinConfiguration": {"nodeRegistration": registration}, **infrastructure.bootstrap(shape)}
+    joining: Object = {"nodeRegistration": registration, **_timeouts(infrastructure)}
+    config: Object = {"joinConfiguration": joining, **infrastructure.bootstrap(shape)}
     spec: Object = {"template": {"spec": config}}
     obj = of_cluster(shape, resources.KUBEADM_CONFIG_TEMPLATES, names.template(base, spec), spec)
     return Desired(resources.KUBEADM_CONFIG_TEMPLATES, obj, in_use_while_rolling=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from steelyard.compose import names
 from steelyard.compose.composed import Composed, Desired
@@ -31,29 +31,39 @@ def of_file(claim: Object, composed: Composed) -> Composed:
     return _signed(claim, composed, owner=None)
 
 
-def of_composite(claim: Object, composed: Composed, observed: Mapping[str, Object]) -> dict[str, Object]:
-    """For Crossplane, under its resource names; `observed` are its own, under theirs.
+def of_composite(claim: Object, composed: Composed) -> dict[str, Desired]:
+    """For Crossplane, under its resource names.
 
     Crossplane keeps the name of an object that exists under a resource name. A template whose name changes with its
-    content is therefore a resource of its own, `worker-machines-3f2a9c1b`. The older ones are given back as they were
-    seen for as long as machines are made of them; what is not given back, Crossplane deletes.
+    content is therefore a resource of its own, `worker-machines-3f2a9c1b`.
     """
     signed = _signed(claim, composed, owner=None).desired
-    result: dict[str, Object] = {}
-    hashed: set[str] = set()
-    for resource_name, part in signed.items():
-        found = _HASHED.match(objects.name(part.object)) if part.in_use_while_rolling else None
-        if found is None:
-            result[resource_name] = part.object
-            continue
-        hashed.add(resource_name)
-        result[f"{resource_name}-{found['hash']}"] = part.object
-    if composed.rolling:
-        for name, obj in observed.items():
-            found = _HASHED.match(name)
-            if found is not None and found["part"] in hashed and name not in result:
-                result[name] = _as_applied(obj)
-    return result
+    return {name_in_composite(name, part): part for name, part in signed.items()}
+
+
+def name_in_composite(resource_name: str, part: Desired) -> str:
+    found = _HASHED.match(objects.name(part.object)) if part.in_use_while_rolling else None
+    return resource_name if found is None else f"{resource_name}-{found['hash']}"
+
+
+def given_back(composed: Composed, given: Container[str], observed: Mapping[str, Object]) -> dict[str, Object]:
+    """What is no longer composed and stays for a while, as it was seen, under Crossplane's resource names: templates
+    that machines are made of, and what cannot be composed at the moment. What is not given back, Crossplane deletes.
+
+    `observed` are the parts that are there, under those names, and `given` the names that the composition has.
+    """
+    return {
+        name: _as_applied(obj)
+        for name, obj in observed.items()
+        if name not in given and _is_still_needed(composed, objects.annotations(obj).get(names.RESOURCE_NAME, name))
+    }
+
+
+def _is_still_needed(composed: Composed, resource_name: str) -> bool:
+    if resource_name in composed.retained:
+        return True
+    part = composed.desired.get(resource_name)
+    return composed.rolling and (part is None or part.in_use_while_rolling)
 
 
 def _as_applied(obj: Object) -> Object:

@@ -26,6 +26,7 @@ KINDS: Final = ("WorkloadCluster", "KubernetesCluster", "VirtualCluster")
 """Kinds of claims whose clusters have ranges."""
 CHOOSE_ANOTHER: Final = "choose another range, or leave the field out"
 RESERVED: Final = f"which the platform file reserves (networks.reserved); {CHOOSE_ANOTHER}"
+OF_MACHINES: Final = f"where the machines of such clusters have their addresses; {CHOOSE_ANOTHER}"
 _REQUIRED: Final = "clusters-of-"
 _FIELDS: Final = {"pods": "spec.parameters.podCidr", "services": "spec.parameters.serviceCidr"}
 _MOST_TRIED: Final = 4096
@@ -72,9 +73,11 @@ def of(claim: Object, asked: Ranges, observed: Observed, platform: Platform) -> 
     return Ranges(found["pods"], found["services"])
 
 
-def problems(claim: Object, asked: Ranges, observed: Observed, platform: Platform) -> Iterator[str]:
+def problems(
+    claim: Object, asked: Ranges, observed: Observed, platform: Platform, machines: Sequence[str] = ()
+) -> Iterator[str]:
     """What is wrong with the ranges that a claim asks for, each with its field. One that the cluster has already is not
-    judged again."""
+    judged again. `machines` are ranges in which machines have their addresses."""
     own = _own(claim, observed)
     taken = list(_taken(claim, observed))
     wanted = {"pods": asked.pods, "services": asked.services}
@@ -84,6 +87,8 @@ def problems(claim: Object, asked: Ranges, observed: Observed, platform: Platfor
             continue
         if reserved := platform.networks.reserved_by(range_):
             yield f"{_FIELDS[what]}: {range_} overlaps with {reserved}, {RESERVED}"
+        elif own_network := next((each for each in machines if overlap(each, range_)), ""):
+            yield f"{_FIELDS[what]}: {range_} overlaps with {own_network}, {OF_MACHINES}"
         elif other := next((each for each in taken if overlap(each, range_)), ""):
             yield f"{_FIELDS[what]}: {range_} overlaps with {other}, which another cluster has; {CHOOSE_ANOTHER}"
     yield from _beside_shared(own, wanted, platform)

@@ -14,6 +14,7 @@ from steelyard.api.model import Kind
 from steelyard.compose.claimkind import ClaimKind
 from steelyard.compose.infrastructure import Infrastructure
 from steelyard.compose.infrastructures.kubevirt import KUBEVIRT
+from steelyard.compose.infrastructures.kvm import KVM
 from steelyard.compose.infrastructures.simulated import SIMULATED
 from steelyard.compose.kubernetescluster import kind as kubernetescluster
 from steelyard.compose.postgresqlaccess.kind import POSTGRESQL_ACCESS
@@ -68,5 +69,5 @@ def offering(infrastructures: tuple[Infrastructure, ...], *more: ClaimKind) -> O
     return Offering((*own, *more), infrastructures)
 
 
-STANDARD: Final = offering((SIMULATED, KUBEVIRT))
+STANDARD: Final = offering((SIMULATED, KUBEVIRT, KVM))
 """What a platform of this version makes claims come true with."""

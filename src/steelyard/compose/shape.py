@@ -56,7 +56,9 @@ class Network:
     pods: str
     services: str
     plugin: str = ""
-    """What carries the pods' traffic: cilium, calico, kube-ovn; empty where the infrastructure brings its own."""
+    """What carries the pods' traffic, such as cilium; empty where the infrastructure brings its own."""
+    domain: str = ""
+    """What names of Services end in; empty for Kubernetes' own, cluster.local."""
 
 
 @frozen

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from steelyard.api import catalogue, clusterpolicies, policies, secretdelivery
 from steelyard.api.clusterfields import ClusterFields
+from steelyard.compose.cluster import choosing
 from steelyard.compose.offering import Offering
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -66,13 +67,20 @@ def _limits(platform: Platform, offering: Offering, clusters: Sequence[Resource]
         )
         if not has_pools
     }
+    infrastructures = [each.on(platform) for each in offering.infrastructures]
     return clusterpolicies.limits(
         platform.domain,
         clusters,
         default=platform.infrastructure,
-        without_endpoint=[each.name for each in offering.infrastructures if not each.has_endpoint],
+        without_endpoint=[each.name for each in infrastructures if not each.has_endpoint],
+        without_settings=[each.name for each in infrastructures if each.adjusted is None],
+        without_plugin={
+            plugin: [each.name for each in infrastructures if not each.has_network and plugin not in each.own_plugins]
+            for plugin in sorted(choosing.OF_IMAGES)
+        },
         hosts=pools.granted_hosts(),
         reserved=pools.reserved,
         shared=shared,
-        memory={each.name: each.least_memory_gi for each in offering.infrastructures if each.least_memory_gi},
+        memory={each.name: each.least_memory_gi for each in infrastructures if each.least_memory_gi},
+        machines={each.name: each.node_ranges for each in infrastructures},
     )

@@ -7,15 +7,23 @@ was made on, since machines of another are other machines, in another place.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
-from steelyard.api import versions
+from steelyard.api import clusterpolicies, versions
+from steelyard.api.nodesettings import NodeSettings
 from steelyard.compose import names
+from steelyard.compose.composed import Observed
 from steelyard.compose.infrastructure import Infrastructure
+from steelyard.compose.networks import Ranges
 from steelyard.compose.refusing import Refused
 from steelyard.compose.shape import Network
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Environment, Platform
+from steelyard.settings.networkplugins import FLANNEL
+
+OF_IMAGES: Final = frozenset({FLANNEL})
+"""Network plugins that come with images of machines, and from nowhere else."""
 
 
 def environment(name: str, platform: Platform) -> Environment:
@@ -43,9 +51,13 @@ def infrastructure_name(claim: Object, asked: str | None, default: str) -> str:
 
 
 def infrastructure(
-    name: str, revision: str, infrastructures: Mapping[str, Infrastructure], platform: Platform
+    name: str,
+    revision: str,
+    infrastructures: Mapping[str, Infrastructure],
+    platform: Platform,
+    nodes: NodeSettings | None = None,
 ) -> Infrastructure:
-    """With the settings of the platform file."""
+    """With the settings of the platform file, and those of the claim in their place."""
     found = infrastructures.get(name)
     if found is None:
         raise Refused(
@@ -59,7 +71,12 @@ def infrastructure(
             f"composition revision v1, which the claim is pinned to, cannot make clusters of infrastructure {name}; "
             f"make a new claim for it",
         )
-    return found.on(platform)
+    if nodes is None or revision == "v1":
+        return found.on(platform)
+    if found.adjusted is None:
+        problem = clusterpolicies.no_settings(name)
+        raise Refused("ParametersNotAvailable", f"{clusterpolicies.SETTINGS}: {problem}")
+    return found.adjusted(platform, nodes)
 
 
 def name(claim: Object, infrastructure: Infrastructure) -> str:
@@ -80,11 +97,21 @@ def namespace(claim: Object, infrastructure: Infrastructure) -> str:
     return names.external(home, objects.name(claim)) if infrastructure.has_namespace else home
 
 
-def network(infrastructure: Infrastructure, platform: Platform, plugin: str) -> Network:
-    """That of all clusters, for kinds that choose no ranges. `plugin` is what carries the traffic of pods where the
-    machines come without a network."""
-    ranges = platform.cluster_network
-    return Network(ranges.pods, ranges.services, "" if infrastructure.has_network else plugin)
+def network(infrastructure: Infrastructure, ranges: Ranges, plugin: str, observed: Observed) -> Network:
+    """`plugin` is what carries the traffic of pods where the machines come without a network."""
+    carrier = "" if infrastructure.has_network else plugin
+    if carrier in OF_IMAGES and carrier not in infrastructure.own_plugins:
+        problem = clusterpolicies.no_plugin(carrier, infrastructure.name)
+        raise Refused("ParametersNotAvailable", f"{clusterpolicies.PLUGIN}: {problem}")
+    return Network(ranges.pods, ranges.services, carrier, _domain(infrastructure, observed))
+
+
+def _domain(infrastructure: Infrastructure, observed: Observed) -> str:
+    """That which the cluster was made with: nothing inside could follow a change."""
+    cluster = observed.resources.get("cluster")
+    if cluster is None:
+        return infrastructure.cluster_domain
+    return str(objects.at(cluster, "spec", "clusterNetwork", "serviceDomain") or "")
 
 
 def version(environment: str, settings: Environment, asked: str | None, running: str) -> tuple[str, str]:

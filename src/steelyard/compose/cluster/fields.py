@@ -6,6 +6,7 @@ when a claim is written; here it is asked of claims that no API has seen, and of
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -24,6 +25,12 @@ from steelyard.settings import Platform
 
 COUNTS: Final = frozenset({"nodePools", "podCidr", "serviceCidr"})
 """What the status reports of them and, if it changes, replaces no machine by itself."""
+
+
+_ADDRESS_NEEDED: Final = (
+    "clusters here are on a bridge that others use, too (kvm.network in the platform file): give an address of that "
+    "network which is nobody else's, as in 192.168.7.10:6443"
+)
 
 
 @frozen
@@ -57,7 +64,7 @@ def settled(
         return Settled((), shared, {}, {})
     _refuse(
         [
-            *networks.problems(claim, wanted, observed, platform),
+            *networks.problems(claim, wanted, observed, platform, infrastructure.node_ranges),
             *_of_endpoint(claim, asked, infrastructure, platform),
             *_of_machines(infrastructure, control_plane),
             *_of_labels(asked.node_pools or ()),
@@ -93,12 +100,24 @@ def _of_endpoint(
     claim: Object, asked: ClusterFields, infrastructure: Infrastructure, platform: Platform
 ) -> Iterator[str]:
     if asked.api_endpoint is None:
+        if infrastructure.needs_address:
+            yield f"{clusterpolicies.ENDPOINT}: {_ADDRESS_NEEDED}"
         return
     host, namespace = asked.api_endpoint.rpartition(":")[0], objects.namespace(claim)
     if not infrastructure.has_endpoint:
         yield f"{clusterpolicies.ENDPOINT}: {clusterpolicies.no_endpoint(infrastructure.name)}"
     elif not platform.networks.grants_host(namespace, host):
         yield f"{clusterpolicies.ENDPOINT}: {clusterpolicies.not_granted(host, namespace)}"
+    elif infrastructure.needs_address and not _is_address(host):
+        yield f"{clusterpolicies.ENDPOINT}: {host} is no address; {_ADDRESS_NEEDED}"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _of_machines(infrastructure: Infrastructure, control_plane: Sizes) -> Iterator[str]:

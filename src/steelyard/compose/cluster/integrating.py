@@ -19,12 +19,13 @@ from steelyard.compose.integrations import (
     backstage,
     cni,
     externalsecrets,
+    flannel,
     inside,
     networkmanifests,
     sharedservices,
     vault,
 )
-from steelyard.compose.integrations.subject import Integrated, Subject
+from steelyard.compose.integrations.subject import NOTHING, Integrated, Subject
 from steelyard.compose.networkpolicies import NETWORK_POLICIES
 from steelyard.compose.shape import Shape
 from steelyard.kube import objects
@@ -93,20 +94,25 @@ def of(subject: Subject) -> Integrated:
 
 
 def _network(subject: Subject) -> Integrated:
-    """Argo CD gets the cluster; and it, or else a ClusterResourceSet, brings the cluster's network plugin."""
+    """Argo CD gets the cluster; and it, or else a ClusterResourceSet, brings the cluster's network plugin. One that
+    machines have already is always brought by the latter."""
     shape, settings = subject.shape, subject.platform.integrations.argocd
     addresses = tuple(_addresses(subject.machines))
+    is_own = shape.network.plugin in subject.infrastructure.own_plugins
+    own = flannel.of(subject) if is_own else NOTHING
     if not settings.enabled:
+        if is_own:
+            return own
         if shape.network.plugin and subject.infrastructure.network_manifests.of(shape.network.plugin):
             return networkmanifests.of(subject, addresses)
         return Integrated(conditions=_no_network(subject))
     parts = argocd.registration(shape, subject.claim, settings, subject.kubeconfig)
     wanted = {argocd.CLUSTER}
-    if shape.network.plugin:
+    if shape.network.plugin and not is_own:
         wanted.add(cni.NETWORK)
         parts |= cni.application(shape, subject.claim, settings, endpoint=subject.endpoint, control_plane=addresses)
     waiting_for = _waiting_for(shape, wanted, parts, subject.observed)
-    return Integrated(parts, retained=frozenset(wanted - parts.keys()), waiting_for=waiting_for)
+    return own | Integrated(parts, retained=frozenset(wanted - parts.keys()), waiting_for=waiting_for)
 
 
 def _waiting_for(shape: Shape, wanted: set[str], parts: dict[str, Desired], observed: Observed) -> str:

@@ -167,7 +167,8 @@ def _waiting_for(progress: Progress, cluster: Object | None, machines: Sequence[
     if lost := _lost(machines):
         return lost
     if not progress.infrastructure_provisioned:
-        return "waiting for the cluster's infrastructure"
+        problem = troubles.problem_of(cluster)
+        return "waiting for the cluster's infrastructure" + (f": {problem}" if problem else "")
     # The counts come a moment after the machines that they count: a cluster is complete where both say so.
     if not (progress.control_plane.complete and progress.workers.complete and all(map(troubles.is_ready, machines))):
         return _waiting_for_machines(machines)

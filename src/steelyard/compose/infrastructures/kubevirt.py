@@ -63,6 +63,7 @@ def infrastructure(settings: Kubevirt, shared: SharedServices, versions: Version
         least_memory_gi=KUBEADM_MEMORY_GI,
         further=further,
         makes=(*kubevirtcloud.MAKES, *kubevirtpolicies.MAKES),
+        hands_on=kubevirtcloud.HANDS_ON,
     )
 
 

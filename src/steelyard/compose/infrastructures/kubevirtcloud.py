@@ -12,6 +12,7 @@ from steelyard.compose import names
 from steelyard.compose.composed import Desired
 from steelyard.compose.parts import of_cluster
 from steelyard.compose.shape import Shape
+from steelyard.kube import permits
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, SERVICE_ACCOUNTS, Resource
 from steelyard.settings.kubevirt import CloudControllerManager
@@ -21,6 +22,17 @@ ROLES: Final = Resource(RBAC_GROUP, "v1", "roles", "Role")
 ROLE_BINDINGS: Final = Resource(RBAC_GROUP, "v1", "rolebindings", "RoleBinding")
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment")
 MAKES: Final = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, CONFIG_MAPS, DEPLOYMENTS)
+
+_RULES: Final = (
+    ("kubevirt.io", "virtualmachines", ("get", "list", "watch")),
+    ("kubevirt.io", "virtualmachineinstances", ("get", "list", "watch", "update")),
+    ("", "pods", ("get", "list", "watch")),
+    ("", "services", ("get", "list", "watch", "create", "update", "patch", "delete")),
+)
+HANDS_ON: Final = tuple(
+    each for group, plural, verbs in _RULES for each in permits.only(verbs, Resource(group, "v1", plural, ""))
+)
+"""What its role lets it do."""
 
 _NAME: Final = "kubevirt-cloud-controller-manager"
 _ACCOUNT: Final = "cloud-controller-manager"
@@ -50,16 +62,7 @@ def parts(shape: Shape, settings: CloudControllerManager) -> dict[str, Desired]:
 
 
 def _rules() -> list[Object]:
-    def rule(group: str, resource: str, *verbs: str) -> Object:
-        return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
-
-    reading = ("get", "list", "watch")
-    return [
-        rule("kubevirt.io", "virtualmachines", *reading),
-        rule("kubevirt.io", "virtualmachineinstances", *reading, "update"),
-        rule("", "pods", *reading),
-        rule("", "services", *reading, "create", "update", "patch", "delete"),
-    ]
+    return [{"apiGroups": [group], "resources": [plural], "verbs": list(verbs)} for group, plural, verbs in _RULES]
 
 
 def _cloud_config(shape: Shape) -> str:

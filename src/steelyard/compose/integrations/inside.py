@@ -16,16 +16,13 @@ import orjson
 
 from steelyard.api import troubles
 from steelyard.api.clusterapi import wellknown
+from steelyard.api.clusterapi.resources import CLUSTER_RESOURCE_SETS
 from steelyard.compose.composed import Desired, Observed
 from steelyard.compose.parts import of_cluster
 from steelyard.compose.shape import Shape
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import SECRETS, Resource
+from steelyard.kube.resources import SECRETS
 
-CLUSTER_RESOURCE_SETS: Final = Resource(
-    "addons.cluster.x-k8s.io", "v1beta2", "clusterresourcesets", "ClusterResourceSet"
-)
-_SECRET_TYPE: Final = "addons.cluster.x-k8s.io/resource-set"  # noqa: S105 (a type, not a secret)
 _APPLIED: Final = "ResourcesApplied"
 
 
@@ -44,7 +41,7 @@ def delivered(shape: Shape, what: str, manifests: Mapping[str, str]) -> dict[str
     name = f"{shape.name}-{what}"
     secret: Object = {
         **of_cluster(shape, SECRETS, name),
-        "type": _SECRET_TYPE,
+        "type": wellknown.RESOURCE_SET_SECRET_TYPE,
         "data": {key: base64.b64encode(text.encode()).decode() for key, text in manifests.items()},
     }
     spec: Object = {

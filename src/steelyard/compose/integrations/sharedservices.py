@@ -40,7 +40,7 @@ _COREFILE: Final = """.:53 {
        lameduck 5s
     }
     ready
-    kubernetes cluster.local in-addr.arpa ip6.arpa {
+    kubernetes <domain> in-addr.arpa ip6.arpa {
        pods insecure
        fallthrough in-addr.arpa ip6.arpa
        ttl 30
@@ -55,7 +55,7 @@ _COREFILE: Final = """.:53 {
     loadbalance
 }
 """
-"""As kubeadm writes it, whose CoreDNS reads no other file."""
+"""As kubeadm writes it for a domain, whose CoreDNS reads no other file."""
 
 
 def of(subject: Subject) -> Integrated:
@@ -144,7 +144,7 @@ def _names(subject: Subject, settings: SharedServices) -> Integrated:
         return Integrated(conditions=[_NOBODY])
     problem = inside.waiting_for(subject.shape, _WHAT, subject.observed)
     return Integrated(
-        inside.delivered(subject.shape, _WHAT, inside.manifests([dns_of_kubeadm(settings)])),
+        inside.delivered(subject.shape, _WHAT, inside.manifests([dns_of_kubeadm(subject.shape, settings)])),
         waiting_for=f"waiting for the cluster's DNS to know shared services ({problem})" if problem else "",
     )
 
@@ -164,9 +164,10 @@ def zone(settings: SharedServices) -> str:
     return f"{settings.namespace}.svc.{settings.domain}"
 
 
-def dns_of_kubeadm(settings: SharedServices) -> Object:
+def dns_of_kubeadm(shape: Shape, settings: SharedServices) -> Object:
     """The whole Corefile. kubeadm writes its own once, before; Cluster API's upgrades of CoreDNS keep what is in it."""
-    return _config_map("coredns", {"Corefile": f"{_COREFILE}{_server(settings)}"})
+    corefile = _COREFILE.replace("<domain>", shape.network.domain or "cluster.local")
+    return _config_map("coredns", {"Corefile": f"{corefile}{_server(settings)}"})
 
 
 def dns_of_k3s(settings: SharedServices) -> Object:

@@ -23,7 +23,7 @@ from steelyard.compose.integrations import vault
 from steelyard.compose.kubernetescluster import effective
 from steelyard.compose.kubernetescluster.effective import GIBIBYTES
 from steelyard.compose.refusing import refusing
-from steelyard.compose.shape import ControlPlane, Network, Pool, Shape
+from steelyard.compose.shape import ControlPlane, Pool, Shape
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
@@ -56,7 +56,7 @@ def _asked(
     parameters = spec.parameters
     environment = choosing.environment(parameters.environment, platform)
     name = choosing.infrastructure_name(claim, parameters.infrastructure, platform.infrastructure)
-    infrastructure = choosing.infrastructure(name, revision, infrastructures, platform)
+    infrastructure = choosing.infrastructure(name, revision, infrastructures, platform, parameters.node_settings)
     version, held_back = choosing.version(
         parameters.environment, environment, parameters.kubernetes_version, choosing.running_version(claim)
     )
@@ -86,7 +86,7 @@ def _asked(
             control_plane,
         ),
         pools=(Pool(parameters.worker_nodes or environment.worker_replicas, workers), *settled.pools),
-        network=Network(settled.ranges.pods, settled.ranges.services, "" if infrastructure.has_network else plugin),
+        network=choosing.network(infrastructure, settled.ranges, plugin, observed),
         revision=revision,
         image=infrastructure.image(version),
         live_migration=parameters.enable_live_migration is not False,

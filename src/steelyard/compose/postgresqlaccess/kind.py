@@ -6,6 +6,7 @@ import functools
 from typing import Final
 
 from steelyard.api import postgresqlaccess
+from steelyard.api.crossplane import DATABASES
 from steelyard.api.databases import LOGINS
 from steelyard.compose import managed
 from steelyard.compose.claimkind import ClaimKind, Guide, Reported, Watched
@@ -48,5 +49,6 @@ POSTGRESQL_ACCESS: Final = ClaimKind(
     makes=(LOGINS, SECRETS),
     foreign={LOGINS: _OURS},
     watches=(Watched(SECRETS, functools.partial(managed.claim_of_credentials, prefix=composing.OF_CREDENTIALS)),),
+    requires=(DATABASES,),
     ttl=lambda _claim, _platform: "",
 )

@@ -6,7 +6,7 @@ import functools
 from typing import Final
 
 from steelyard.api import databasepolicies, externalnames, postgresql, programs, secretdelivery, vaultpaths
-from steelyard.api.crossplane import EXTERNAL_SECRETS, PROVIDER_SQL, PUSH_SECRETS
+from steelyard.api.crossplane import EXTERNAL_SECRETS, PROVIDER_CONFIGS, PROVIDER_SQL, PUSH_SECRETS
 from steelyard.api.externalsecrets.kinds import PASSWORDS
 from steelyard.api.vaultentries import VAULT_ENTRIES
 from steelyard.compose import delivery, managed
@@ -64,6 +64,7 @@ POSTGRESQL_INSTANCE: Final = ClaimKind(
         VAULT_ENTRIES: programs.that_define(f"{VAULT_ENTRIES.kind}.{VAULT_ENTRIES.group}"),
     },
     watches=(Watched(SECRETS, functools.partial(managed.claim_of_credentials, prefix=sharing.OF_CREDENTIALS)),),
+    requires=(PROVIDER_CONFIGS,),
     guards=_guards,
     left=delivery.left,
     effects=effects.of,

@@ -17,6 +17,7 @@ from steelyard.compose.cluster import composing as clusters
 from steelyard.compose.cluster.composing import REVISION, Asked
 from steelyard.compose.composed import Composed, Observed
 from steelyard.compose.infrastructure import Infrastructure
+from steelyard.compose.networks import Ranges
 from steelyard.compose.refusing import refusing
 from steelyard.compose.shape import ControlPlane, Shape, Sizes
 from steelyard.compose.virtualcluster import effective, k3scluster
@@ -45,7 +46,7 @@ def compose(
     running = objects.mapping(objects.at(claim, "status", "parameters"))
     used, held_back = effective.parameters(spec.parameters, platform, environment, infrastructure=name, running=running)
     asked = Asked(
-        shape=_shape(claim, used, platform, infrastructure, revision),
+        shape=_shape(claim, used, platform, infrastructure, revision, observed),
         infrastructure=infrastructure,
         parameters=used.to_json(),
         counts=_COUNTS,
@@ -63,11 +64,17 @@ def compose(
 
 
 def _shape(
-    claim: Object, used: UsedParameters, platform: Platform, infrastructure: Infrastructure, revision: str
+    claim: Object,
+    used: UsedParameters,
+    platform: Platform,
+    infrastructure: Infrastructure,
+    revision: str,
+    observed: Observed,
 ) -> Shape:
     sizes = Sizes(used.cpu_cores, used.memory_gi, used.disk_gb)
     is_k3s = used.infrastructure in INSTALLED_ONCE
-    network = choosing.network(infrastructure, platform, infrastructure.network_plugin or _NETWORK_PLUGIN)
+    ranges = Ranges(platform.cluster_network.pods, platform.cluster_network.services)
+    network = choosing.network(infrastructure, ranges, infrastructure.network_plugin or _NETWORK_PLUGIN, observed)
     return Shape(
         name=choosing.name(claim, infrastructure),
         namespace=choosing.namespace(claim, infrastructure),

@@ -19,7 +19,7 @@ from steelyard.compose.cluster.composing import REVISION, REVISIONS, Asked
 from steelyard.compose.composed import Composed, Observed
 from steelyard.compose.infrastructure import Infrastructure
 from steelyard.compose.refusing import refusing
-from steelyard.compose.shape import ControlPlane, Network, Pool, Shape, Sizes
+from steelyard.compose.shape import ControlPlane, Pool, Shape, Sizes
 from steelyard.compose.workloadcluster import effective
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
@@ -41,7 +41,7 @@ def compose(
     )
     name = choosing.infrastructure_name(claim, spec.parameters.infrastructure, used.infrastructure)
     used = used.model_copy(update={"infrastructure": name})
-    infrastructure = choosing.infrastructure(name, revision, infrastructures, platform)
+    infrastructure = choosing.infrastructure(name, revision, infrastructures, platform, spec.parameters.node_settings)
     sizes = Sizes(used.cpu_cores, used.memory_gi, used.disk_gb)
     settled = fields.settled(
         claim,
@@ -53,7 +53,7 @@ def compose(
         control_plane=sizes,
         workers=sizes,
     )
-    plugin = "" if infrastructure.has_network else infrastructure.network_plugin or NETWORK_PLUGIN
+    plugin = infrastructure.network_plugin or NETWORK_PLUGIN
     asked = Asked(
         shape=Shape(
             name=choosing.name(claim, infrastructure),
@@ -62,7 +62,7 @@ def compose(
             version=used.kubernetes_version,
             control_plane=ControlPlane(used.control_plane_replicas, sizes),
             pools=(Pool(used.worker_replicas, sizes), *settled.pools),
-            network=Network(settled.ranges.pods, settled.ranges.services, plugin),
+            network=choosing.network(infrastructure, settled.ranges, plugin, observed),
             revision=revision,
             image=infrastructure.image(used.kubernetes_version),
             endpoint=spec.parameters.api_endpoint or "",
