@@ -1,0 +1,6 @@
+"""`make e2e`: claims become virtual machines with Kubernetes running in them, on a host that is made for the run.
+
+`barehost.py` is that host: libvirtd in namespaces of its own. `story.py` has the stages and remembers which are done;
+`cluster.py` is the platform and the cluster as their users see them, `pods.py` what runs inside, `leftovers.py` what a
+host has on it. `single.py`, `replicated.py` and `managed.py` are the stories.
+"""
