@@ -15,7 +15,6 @@ import errno
 import os
 import signal
 import socket
-import sqlite3
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,26 +23,27 @@ from typing import Final
 import uvloop
 
 import steelyard
-from steelyard import collecting, settings, standing
-from steelyard.api import authors, policies
+from steelyard import collecting, defining, parts, settings, standing
+from steelyard.api import authors, databases, policies
 from steelyard.api.clusterapi import definitions as clusterapi
+from steelyard.api.resources import KVM_HOSTS, KVM_MACHINES
 from steelyard.compose import offering as offerings
 from steelyard.compose import shipped
+from steelyard.compose.infrastructures import kvmhosts
 from steelyard.compose.integrations import vaultplatform
 from steelyard.compose.offering import Offering
-from steelyard.controllers import delivery, lifecycle, virtualclusters
-from steelyard.controllers.claims import controller as claims
+from steelyard.defining import Owner
 from steelyard.frozen import frozen
-from steelyard.installation import consent, credentials, datadir, encryption, presence
+from steelyard.installation import consent, credentials, datadir, encryption, opening, presence
 from steelyard.installation.backup import making, placing
 from steelyard.installation.backup.making import Backups
 from steelyard.installation.datadir import DataDir
+from steelyard.installation.opening import OpenStore
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
 from steelyard.kube.pki import KeyPair
-from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import logs
 from steelyard.kube.runtime.clock import Clock
@@ -52,6 +52,7 @@ from steelyard.kube.schema import structural
 from steelyard.kube.server import hosting as hostings
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
+from steelyard.kube.server.definitions import described
 from steelyard.kube.server.fairness import memory
 from steelyard.kube.server.fairness.shares import Limits, Shares
 from steelyard.kube.server.hosting import Hosting
@@ -64,34 +65,24 @@ from steelyard.kube.server.transport.operations import Operation, Operations
 from steelyard.kube.server.transport.renewal import Renewals
 from steelyard.kube.server.webhooks.reach import Reach
 from steelyard.kube.store import record
-from steelyard.kube.store.errors import CannotDecrypt, Corrupt, Locked, Missing
 from steelyard.kube.store.reserve import Reserve
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
-from steelyard.providers.postgres.unit import PROVIDER as POSTGRES
-from steelyard.providers.redis.unit import PROVIDER as REDIS
-from steelyard.providers.simulated.unit import PROVIDER as SIMULATOR
+from steelyard.providers.toolkit import machinelogs
 from steelyard.providers.toolkit import services as serviceslist
-from steelyard.providers.toolkit.provider import Ground, Provider, Service
-from steelyard.providers.vault.unit import PROVIDER as VAULT
+from steelyard.providers.toolkit.provider import Ground, Provider, Started
 from steelyard.settings import Chosen, Platform
 
-PROVIDERS: Final = (SIMULATOR, POSTGRES, REDIS, VAULT)
-"""Those of this version."""
+PROVIDERS: Final = parts.PROVIDERS
 FIELD_MANAGER = "steelyard"
 _CONTROLLERS = User("system:steelyard-controllers", (SYSTEM_MASTERS,))
 
 OnReady = Callable[[str, Path, str], None]
 Companion = Callable[[Client], Awaitable[None]]
-OpenStore = Callable[[Path, Sealer], Awaitable[Store]]
 
 
 class CannotStart(Exception):
     """The platform cannot run here; the message says why and what to do."""
-
-
-def _open_store(path: Path, sealer: Sealer) -> Awaitable[Store]:
-    return Store.open(path, sealer=sealer)
 
 
 @frozen
@@ -106,7 +97,7 @@ class Options:
     """Settings that change claims are refused, unless somebody has agreed to that."""
     tell: Callable[[str], None] = lambda _: None
     """Gets what whoever starts the platform should know."""
-    open_store: OpenStore = _open_store
+    open_store: OpenStore = opening.durably
     """How databases are opened; tests pass one that kills the process at a chosen write, or that skips fsync."""
     clock: Clock = clocks.SYSTEM
     """What certificates go by; tests pass one that they move."""
@@ -115,11 +106,16 @@ class Options:
     providers: tuple[Provider, ...] = PROVIDERS
     """What brings the objects about that claims are made of."""
     without: frozenset[str] = frozenset()
-    """Names of providers that are not started: somebody else brings their objects about."""
+    """Names of `parts` that are not started: somebody else brings their objects about."""
 
     @property
     def chosen(self) -> Chosen:
         return Chosen(self.platform, self.platform_file)
+
+    @property
+    def runs(self) -> frozenset[str]:
+        """Names of the parts that are started."""
+        return frozenset(parts.names(self.providers)) - self.without
 
     @property
     def worlds(self) -> dict[Path, str]:
@@ -165,7 +161,7 @@ async def _serve(options: Options, on_ready: OnReady | None, companion: Companio
     async with contextlib.AsyncExitStack() as stack:
         with collecting.paused():
             platform = await stack.enter_async_context(started(options))
-        stack.enter_context(collecting.paced(before=record.forget_large, after=memory.trim))
+        stack.enter_context(collecting.paced(before=_tidy, after=memory.trim))
         if on_ready is not None:
             origin = options.platform_file or "none, built-in defaults"
             description = f"domain {options.platform.domain}, {options.platform.infrastructure} machines"
@@ -176,6 +172,11 @@ async def _serve(options: Options, on_ready: OnReady | None, companion: Companio
             beside.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await beside
+
+
+def _tidy() -> None:
+    record.forget_large()
+    described.tidy()
 
 
 def _end_or_force(ended: asyncio.Event) -> None:
@@ -206,10 +207,11 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         await api.access.activate()
         stack.push_async_callback(api.close)
         client = LocalClient(api, _CONTROLLERS, field_manager=FIELD_MANAGER)
-        await _define_kinds(client, options)
+        owners = await _define_kinds(client, options)
         await guard_claims(api, client, options.platform, options.offering)
         mark = standing.Mark(*vaultplatform.MARK, vaultplatform.KINDS)
         await standing.keep(client, vaultplatform.standing(options.platform), mark, FIELD_MANAGER)
+        await _keep_hosts(client, options)
 
         renewals = Renewals(clock)
         stack.callback(renewals.close)
@@ -244,13 +246,19 @@ async def started(options: Options) -> AsyncGenerator[Running]:
             folder=options.data_dir.root,
             data_dir=options.data_dir.root,
         )
-        more, services = await _prepare(manager, ground, options)
-        checks |= more
+        for owner in owners:
+            options.tell(str(owner))
+        units = await _prepare(manager, ground, options, owners)
+        for unit in units:
+            checks |= unit.checks
         rotation = encryption.Rotation(options.data_dir.encryption_keys, sealer, stores)
         operations = {
             making.PATH: Operation("GET", Backups(options.data_dir, store).make),
             encryption.ROTATION_PATH: Operation("POST", rotation.perform),
-            serviceslist.PATH: Operation("GET", serviceslist.listing(services)),
+            serviceslist.PATH: Operation("GET", serviceslist.listing([unit.services for unit in units])),
+            machinelogs.PATH: machinelogs.reading(
+                {kind: read for unit in units for kind, read in unit.consoles.items()}
+            ),
         }
         url = await _listen(stack, api, options, identity, reserve, commons, checks, operations, renewals)
 
@@ -279,42 +287,38 @@ def _check_platform(options: Options, store: Store) -> None:
         options.tell(line)
 
 
-async def _prepare(
-    manager: Manager, ground: Ground, options: Options
-) -> tuple[dict[str, Check], list[Callable[[], Sequence[Service]]]]:
-    """Everything that the manager is to run; what of it `/readyz` asks, and what `steelyard status` does."""
-    workloads = lifecycle.ways_in(manager)
-    found = [
-        *claims.controllers(manager, options.platform, options.offering),
-        *lifecycle.controllers(manager, workloads=workloads),
-        *virtualclusters.controllers(manager),
-        *delivery.controllers(manager, workloads),
+async def _prepare(manager: Manager, ground: Ground, options: Options, owners: Sequence[Owner]) -> list[Started]:
+    """Everything that the manager is to run; the providers, as they were started."""
+    at_end = ground.stack.push_async_callback
+    offering = defining.left(options.offering, options.platform.domain, owners)
+    found = parts.controllers(manager, options.platform, offering, options.runs, at_end)
+    units = [
+        await provider.start(dataclasses.replace(ground, folder=ground.folder / provider.name))
+        for provider in options.providers
+        if provider.name in options.runs
     ]
-    checks: dict[str, Check] = {}
-    services: list[Callable[[], Sequence[Service]]] = []
-    for provider in options.providers:
-        if provider.name in options.without:
-            continue
-        started = await provider.start(dataclasses.replace(ground, folder=ground.folder / provider.name))
-        found += started.controllers
-        checks |= started.checks
-        services.append(started.services)
-    for controller in found:
+    for controller in (*found, *(each for unit in units for each in unit.controllers)):
         manager.add(controller)
-    return checks, services
+    return units
 
 
-async def _define_kinds(client: Client, options: Options) -> None:
-    """Applies the CRDs of all our kinds; unchanged ones are left alone."""
-    definitions: list[Object] = [*shipped.definitions(options.platform, options.offering), *clusterapi.crds()]
+async def _define_kinds(client: Client, options: Options) -> list[Owner]:
+    """Applies the CRDs of all our kinds, and upstream's where nobody has; unchanged ones are left alone. Those kinds
+    of ours that are somebody else's."""
     wanted = [provider for provider in options.providers if provider.is_wanted(options.platform)]
-    definitions += [each for provider in wanted for each in provider.definitions()]
-    for crd in definitions:
+    of_providers = [each for provider in wanted for each in provider.definitions()]
+    own = [*shipped.definitions(options.platform, options.offering), *filter(_is_own, of_providers)]
+    upstream = [each for each in of_providers if not _is_own(each)]
+    if parts.LIFECYCLE in options.runs:
+        upstream += clusterapi.crds()
+    for crd in (*own, *upstream):
         for version in objects.sequence(objects.at(crd, "spec", "versions")):
             structural.vouch(objects.mapping(objects.at(version, "schema", "openAPIV3Schema")))
-    await asyncio.gather(
-        *(standing.ensure(client, CUSTOM_RESOURCE_DEFINITIONS, crd, field_manager=FIELD_MANAGER) for crd in definitions)
-    )
+    return await defining.define(client, own, upstream, field_manager=FIELD_MANAGER, tell=options.tell)
+
+
+def _is_own(crd: Object) -> bool:
+    return objects.at(crd, "spec", "group") == databases.GROUP
 
 
 async def guard_claims(api: Api, client: Client, platform: Platform, offering: Offering = offerings.STANDARD) -> None:
@@ -324,6 +328,21 @@ async def guard_claims(api: Api, client: Client, platform: Platform, offering: O
     for policy, binding in shipped.guards(platform, offering):
         await standing.ensure(client, policies.POLICIES, policy, field_manager=FIELD_MANAGER)
         await standing.ensure(client, policies.BINDINGS, binding, field_manager=FIELD_MANAGER)
+
+
+async def _keep_hosts(client: Client, options: Options) -> None:
+    """The KVM hosts of the platform file. One that it no longer names stays while machines are on it: nobody else would
+    know where they are."""
+    if not any(kind.resource == KVM_HOSTS for each in options.offering.infrastructures for kind in each.kinds):
+        return
+    machines = (await client.list(KVM_MACHINES)).items
+    in_use = {str(host) for each in machines if (host := objects.at(each, "spec", "host"))}
+    mark = standing.Mark(*kvmhosts.MARK, kvmhosts.KINDS)
+    for name in await standing.keep(client, kvmhosts.standing(options.platform), mark, FIELD_MANAGER, spared=in_use):
+        options.tell(
+            f"KVMHost {name} is no longer in the platform file (kvm.hosts) and stays, since machines are on it; delete "
+            "their clusters, and it goes at the next start"
+        )
 
 
 def _finish_restore(options: Options) -> None:
@@ -381,36 +400,17 @@ async def _databases(stack: contextlib.AsyncExitStack, options: Options) -> tupl
 
 async def _open(stack: contextlib.AsyncExitStack, options: Options, path: Path, sealer: Sealer) -> Store:
     try:
-        store = await options.open_store(path, sealer)
-    except Locked as error:
+        store = await opening.opened(
+            options.data_dir,
+            path,
+            sealer,
+            open_store=options.open_store,
+            stands_for=options.worlds.get(path, ""),
+        )
+    except opening.CannotOpen as error:
         raise CannotStart(str(error)) from error
-    except Missing as error:
-        stands_for = options.worlds.get(path, "")
-        text = presence.lost_database(options.data_dir, path, error.traces, stands_for=stands_for)
-        raise CannotStart(text) from error
-    except (sqlite3.Error, OSError) as error:
-        raise CannotStart(presence.not_usable(path, error)) from error
-    except Corrupt as error:
-        raise CannotStart(f"{error}.\n{_way_back(options, path)}") from error
-    except CannotDecrypt as error:
-        raise CannotStart(
-            f"{path}: {error}. Bring {options.data_dir.encryption_keys} back from a backup or a copy; "
-            "without the key the Secrets in there cannot be read."
-        ) from error
     stack.push_async_callback(store.close)
     return store
-
-
-def _way_back(options: Options, damaged: Path) -> str:
-    if damaged == options.data_dir.database:
-        return (
-            "Nothing was changed. Bring the last backup back with: steelyard restore FILE --force "
-            "(what is there now is kept aside)"
-        )
-    return (
-        f"Nothing was changed. {damaged.name} is in no backup: it stands for {options.worlds[damaged]}. "
-        "Move it away to start without what was in it"
-    )
 
 
 async def _listen(

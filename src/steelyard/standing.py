@@ -8,8 +8,9 @@ again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, cast
 
 import orjson
@@ -23,14 +24,15 @@ from steelyard.kube.resources import Resource
 DIGEST: Final = "steelyard.dev/applied"
 
 
-async def ensure(client: Client, resource: Resource, wanted: Object, *, field_manager: str) -> None:
-    """Applies the object, unless it stands already."""
+async def ensure(
+    client: Client, resource: Resource, wanted: Object, *, field_manager: str, found: Object | None = None
+) -> None:
+    """Applies the object, unless it stands already. `found` is what there is, where somebody has looked already."""
     annotations = {**objects.annotations(wanted), DIGEST: _digest(wanted)}
     signed: Object = {**wanted, "metadata": {**objects.metadata(wanted), "annotations": annotations}}
-    try:
-        found = await client.get(resource, objects.name(wanted), objects.namespace(wanted))
-    except errors.NotFound:
-        found = None
+    if found is None:
+        with contextlib.suppress(errors.NotFound):
+            found = await client.get(resource, objects.name(wanted), objects.namespace(wanted))
     if found is None or not _holds(found, signed):
         await client.apply(resource, signed, field_manager=field_manager)
 
@@ -45,19 +47,32 @@ class Mark:
     """Those that are taken away then, in this order."""
 
 
-async def keep(client: Client, wanted: Sequence[tuple[Resource, Object]], mark: Mark, field_manager: str) -> None:
-    """Exactly these of the mark's: what is missing is made, in order, and what is too many is deleted."""
+async def keep(
+    client: Client,
+    wanted: Sequence[tuple[Resource, Object]],
+    mark: Mark,
+    field_manager: str,
+    spared: Collection[str] = (),
+) -> list[str]:
+    """Exactly these of the mark's: what is missing is made, in order, and what is too many is deleted, but for those
+    with `spared` names; the names of those."""
     for resource, obj in wanted:
         await ensure(client, resource, obj, field_manager=field_manager)
     kept = {(resource, objects.namespace(obj), objects.name(obj)) for resource, obj in wanted}
+    left: list[str] = []
     for kind in mark.kinds:
         try:
             found = (await client.list(kind, label_selector=f"{mark.label}={mark.value}")).items
         except errors.NotFound:
             continue
         for obj in found:
-            if (kind, objects.namespace(obj), objects.name(obj)) not in kept:
-                await client.delete(kind, objects.name(obj), objects.namespace(obj), uid=objects.uid(obj))
+            if (kind, objects.namespace(obj), objects.name(obj)) in kept:
+                continue
+            if objects.name(obj) in spared:
+                left.append(objects.name(obj))
+                continue
+            await client.delete(kind, objects.name(obj), objects.namespace(obj), uid=objects.uid(obj))
+    return left
 
 
 def _digest(wanted: Object) -> str:

@@ -11,6 +11,7 @@ SIMULATED_MACHINE_TEMPLATES = Resource(
     INFRASTRUCTURE_GROUP, "v1beta2", "simulatedmachinetemplates", "SimulatedMachineTemplate"
 )
 KVM_CLUSTERS = Resource(INFRASTRUCTURE_GROUP, "v1alpha4", "kvmclusters", "KVMCluster")
+KVM_CLUSTER_TEMPLATES = Resource(INFRASTRUCTURE_GROUP, "v1alpha4", "kvmclustertemplates", "KVMClusterTemplate")
 KVM_MACHINES = Resource(INFRASTRUCTURE_GROUP, "v1alpha4", "kvmmachines", "KVMMachine")
 KVM_MACHINE_TEMPLATES = Resource(INFRASTRUCTURE_GROUP, "v1alpha4", "kvmmachinetemplates", "KVMMachineTemplate")
 KVM_HOSTS = Resource(INFRASTRUCTURE_GROUP, "v1alpha4", "kvmhosts", "KVMHost", namespaced=False)

@@ -54,8 +54,9 @@ def _with_node(machine: Object, node: str) -> Trouble | None:
     return None
 
 
-def problem_of(machine: Object) -> str:
-    """What a machine on its way up reports about its infrastructure, where that says more than that it is not ready."""
+def problem_of(machine: Object | None) -> str:
+    """What a machine on its way up, or a cluster, reports about its infrastructure, where that says more than that it
+    is not ready."""
     infrastructure = condition(machine, "InfrastructureReady")
     has_reported = infrastructure.get("status") == "False" and infrastructure.get("reason") not in _NOTHING_REPORTED
     return words(infrastructure) if has_reported else ""

@@ -6,7 +6,6 @@ import asyncio
 import datetime
 import os
 import shutil
-import socket
 import sqlite3
 import stat
 import subprocess
@@ -15,17 +14,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from steelyard import settings
-from steelyard.cli import claimchecks, offered, services
+from steelyard.cli import claimchecks, kvmchecks, offered, ownerchecks, services
 from steelyard.cli.claimchecks import Examined
 from steelyard.cli.findings import Finding
 from steelyard.cli.hints import Hints
+from steelyard.cli.ownerchecks import Owned
 from steelyard.cli.reach import Server
 from steelyard.cli.services import Service
+from steelyard.frozen import frozen
 from steelyard.installation.datadir import DataDir
 from steelyard.kube import errors, pki
 from steelyard.kube.client import kubeconfig as kubeconfigs
 from steelyard.kube.client.kubeconfig import Connection
-from steelyard.settings import Platform
+from steelyard.kube.objects import Object
+from steelyard.settings import Chosen, Platform
 
 _DISK_WANTED = 1 << 30
 _EXPIRY_WARNING = datetime.timedelta(days=30)
@@ -39,13 +41,23 @@ _OLDEST_SQLITE = (3, 35, 0)
 def run(where: DataDir, platform_file: Path | None, hints: Hints) -> Iterator[Finding]:
     yield _python()
     yield _sqlite()
-    yield from _platform_file(where, platform_file)
+    platform: Platform | None = None
+    try:
+        chosen = settings.choose(
+            platform_file, where.remembered, infrastructures=offered.current().infrastructure_names
+        )
+    except settings.SettingsError as error:
+        yield Finding("FAIL", "platform file", str(error))
+    else:
+        platform = chosen.platform
+        yield from _platform_file(chosen)
     data_directory = list(_data_directory(where))
     yield from data_directory
     if not any(finding.is_failure and finding.subject == "data directory" for finding in data_directory):
         yield from _platform(where, hints)
     yield _kubectl()
-    yield _virtualisation()
+    if platform is not None:
+        yield from kvmchecks.findings(platform)
 
 
 def _python() -> Finding:
@@ -58,12 +70,7 @@ def _sqlite() -> Finding:
     return Finding("ok", "sqlite", sqlite3.sqlite_version)
 
 
-def _platform_file(where: DataDir, given: Path | None) -> Iterator[Finding]:
-    try:
-        chosen = settings.choose(given, where.remembered, infrastructures=offered.current().infrastructure_names)
-    except settings.SettingsError as error:
-        yield Finding("FAIL", "platform file", str(error))
-        return
+def _platform_file(chosen: Chosen) -> Iterator[Finding]:
     origin = str(chosen.path) if chosen.path else "none found, built-in defaults"
     if chosen.from_memory:
         origin += " (of the last start)"
@@ -136,7 +143,7 @@ def _platform(where: DataDir, hints: Hints) -> Iterator[Finding]:
     remembered = settings.recall(where.remembered, infrastructures=offered.current().infrastructure_names)
     domain = remembered.platform.domain if remembered is not None and remembered.platform is not None else ""
     try:
-        examined, running = asyncio.run(_ask(kubeconfigs.load(where.kubeconfig).resolve(), domain))
+        seen = asyncio.run(_ask(kubeconfigs.load(where.kubeconfig).resolve(), domain))
     except errors.ApiError as error:
         yield Finding(
             "FAIL",
@@ -146,30 +153,50 @@ def _platform(where: DataDir, hints: Hints) -> Iterator[Finding]:
         )
         return
     yield Finding("ok", "platform", f"answers at {instance.url}, process {instance.pid}")
-    yield from services.findings(running)
-    yield from claimchecks.findings(examined, domain, datetime.datetime.now(datetime.UTC), hints)
+    yield from _told(seen, domain, hints)
 
 
 def elsewhere(server: Server) -> Iterator[Finding]:
     """A platform that only its API tells of."""
     address = server.connection.server
     try:
-        examined, running = asyncio.run(_ask(server.connection, ""))
+        seen = asyncio.run(_ask(server.connection, ""))
     except errors.ApiError as error:
         yield Finding("FAIL", "platform", f"no good answer from {address} ({server.why}): {error.message}")
         return
     yield Finding("ok", "platform", f"answers at {address} ({server.why})")
-    yield from services.findings(running)
-    yield from claimchecks.findings(examined, "", datetime.datetime.now(datetime.UTC), server.hints)
+    yield from _told(seen, "", server.hints)
 
 
-async def _ask(connection: Connection, domain: str) -> tuple[Examined, Sequence[Service]]:
+@frozen
+class _Seen:
+    """What an API tells of itself."""
+
+    examined: Examined
+    running: Sequence[Service]
+    hosts: Sequence[Object]
+    owned: Sequence[Owned]
+
+
+def _told(seen: _Seen, domain: str, hints: Hints) -> Iterator[Finding]:
+    yield from services.findings(seen.running)
+    yield from kvmchecks.of_hosts(seen.hosts)
+    yield from ownerchecks.findings(seen.owned)
+    yield from claimchecks.findings(seen.examined, domain, datetime.datetime.now(datetime.UTC), hints)
+
+
+async def _ask(connection: Connection, domain: str) -> _Seen:
     from steelyard.kube.client.http import HttpClient  # here, as `up` does without it
 
     client = HttpClient(connection)
     try:
         await client.request("GET", "/version")
-        return await claimchecks.gather(client, domain), await services.gather(client)
+        return _Seen(
+            await claimchecks.gather(client, domain),
+            await services.gather(client),
+            await kvmchecks.gather(client),
+            await ownerchecks.gather(client),
+        )
     finally:
         await client.close()
 
@@ -182,11 +209,3 @@ def _kubectl() -> Finding:
         [path, "version", "--client"], capture_output=True, text=True, timeout=10, check=False
     )
     return Finding("ok", "kubectl", f"{path}, {answer.stdout.splitlines()[0] if answer.stdout else 'version unknown'}")
-
-
-def _virtualisation() -> Finding:
-    flags = Path("/proc/cpuinfo")
-    has_flags = flags.exists() and any(flag in flags.read_text().split() for flag in ("vmx", "svm"))
-    if has_flags and Path("/dev/kvm").exists():
-        return Finding("ok", "virtualisation", "the CPU has it and /dev/kvm exists")
-    return Finding("note", "virtualisation", f"{socket.gethostname()} has none; simulated machines need none")

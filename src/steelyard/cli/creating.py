@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 from pydantic.fields import FieldInfo
 
+from steelyard.api.model import ApiModel
 from steelyard.cli import completing, goals, mistakes, output, reach, session, targets, waiting
 from steelyard.cli.dryrun import DryRun, DryRunOption, WithBareDryRun
 from steelyard.cli.exits import CommandError
@@ -186,6 +187,8 @@ def _metavar(field: FieldInfo) -> str:
     items = _items(field)
     if items is not None:
         return "LIST" if _is_text(items) else "YAML"
+    if _is_object(_type(field)):
+        return "YAML"
     return "|".join(_choices(field)) or ("TEXT" if _is_text(_type(field)) else "NUMBER")
 
 
@@ -199,10 +202,13 @@ def _completion(choices: tuple[str, ...]) -> Callable[[str], list[str]] | None:
 
 def _value(field: FieldInfo, text: str) -> Any:
     """A number, or yes or no, where the model wants one and the text is one; else the text, for the API to refuse with
-    the rest. A list of words has commas between them, a list of anything else is YAML: `[{name: gpu, replicas: 2}]`."""
+    the rest. A list of words has commas between them, a list of anything else is YAML: `[{name: gpu, replicas: 2}]`; so
+    is an object: `{dnsServers: [10.0.0.53]}`."""
     items = _items(field)
     if items is not None:
         return [each.strip() for each in text.split(",") if each.strip()] if _is_text(items) else _yaml(text)
+    if _is_object(_type(field)):
+        return _yaml(text)
     if _type(field) is bool:
         return {"true": True, "false": False}.get(text, text)
     is_number = text.removeprefix("-").isdecimal()
@@ -232,6 +238,10 @@ def _choices(field: FieldInfo) -> tuple[str, ...]:
     if _type(field) is bool:
         return ("true", "false")
     return tuple(map(str, get_args(_type(field)))) if get_origin(_type(field)) is Literal else ()
+
+
+def _is_object(value_type: Any) -> bool:
+    return isinstance(value_type, type) and issubclass(value_type, ApiModel)
 
 
 def _is_text(value_type: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The verb `logs`: the platform's log file, whole or a part of it, as it is or as it grows."""
+"""The verb `logs`: the platform's log file, whole or a part of it, as it is or as it grows; or a machine's console."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
-from steelyard.cli import completing, logfile, offered, output, session, waiting
+from steelyard.cli import completing, logfile, machinelogs, offered, output, session, waiting
 from steelyard.cli.exits import CommandError, Exit
-from steelyard.cli.reach import DataDirOption
+from steelyard.cli.reach import Given
 from steelyard.frozen import frozen
 from steelyard.kube import ages
 
 _HEAD: Final = re.compile(r"^(\d{4}-\d\d-\d\dT[\d:.]+Z) (DEBUG|INFO|WARNING|ERROR|CRITICAL) +(.*)", re.DOTALL)
 _FIELD: Final = re.compile(r'(?:^| )(\w+)=("(?:[^"\\]|\\.)*"|\S*)')
 _PAUSE: Final = 0.2
+_WORDS: Final = 2
+"""`machine` and its name."""
 
 
 class Level(StrEnum):
@@ -86,6 +88,15 @@ def parse(text: str) -> Line | None:
 
 
 def logs(
+    given: Given,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="machine NAME",
+            help="A machine, whose console is printed in place of the platform's log.",
+            show_default=False,
+        ),
+    ] = None,
     claim: Annotated[
         str, typer.Option("--claim", metavar="NAME", help="Only of this claim.", autocompletion=completing.claims)
     ] = "",
@@ -94,16 +105,31 @@ def logs(
     level: Annotated[Level, typer.Option("--level", help="Only this level and worse.")] = Level.DEBUG,
     tail: Annotated[int, typer.Option("--tail", min=-1, help="Only so many lines from the end; -1: all.")] = -1,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is added until Ctrl-C.")] = False,
-    data_dir: DataDirOption = None,
 ) -> None:
     """Print the platform's log: what it did with which claim and which machine, and why.
 
-    It is the file steelyard.log in the data directory, of a platform that runs now or has ended.
+    It is the file steelyard.log in the data directory, of a platform that runs now or has ended. With machine NAME it
+    is what a machine on a KVM host has written to its console, for whoever may get the machine; of the options, only
+    --namespace and --tail are for that.
 
     Example: steelyard logs --claim shop --since 10m --follow
     """
+    if words:
+        is_about_log = bool(claim or since or follow or level != Level.DEBUG)
+        if len(words) != _WORDS or words[0] != "machine" or is_about_log:
+            session.guarded(_misread)
+        session.run(given, lambda here: machinelogs.show(here, words[1], namespace, tail))
+        return
     session.guarded(
-        lambda: _print(session.locate(data_dir).log_file, _wanted(claim, namespace, since, level), tail, follow)
+        lambda: _print(session.locate(given.data_dir).log_file, _wanted(claim, namespace, since, level), tail, follow)
+    )
+
+
+def _misread() -> None:
+    raise CommandError(
+        "to see the console of a machine write: steelyard logs machine NAME, with -n NAMESPACE and --tail LINES where "
+        "wanted; everything else is of the platform's own log",
+        code=Exit.USAGE,
     )
 
 

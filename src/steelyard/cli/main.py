@@ -14,14 +14,18 @@ from steelyard.cli import (
     config,
     crds,
     creating,
+    crossplane,
     db,
     explain,
+    images,
     kubeconfigs,
     logreading,
+    management,
     offered,
     output,
     planning,
     platform,
+    providing,
     reach,
     reading,
     rendering,
@@ -60,11 +64,12 @@ def application(offering: Offering = STANDARD, providers: tuple[Any, ...] | None
     app.command("up")(platform.up)
     app.command("down")(platform.down)
     app.command("status")(reach.options(platform.status))
-    app.command("logs")(logreading.logs)
+    app.command("logs")(reach.options(logreading.logs))
     app.command("kubeconfig")(reach.options(kubeconfigs.kubeconfig))
     app.add_typer(creating.commands(offering), name="create")
     app.add_typer(db.commands(), name="db")
     app.add_typer(secrets.commands(), name="secrets")
+    app.add_typer(images.commands(), name="image")
     app.command("apply", cls=WithBareDryRun)(reach.options(applying.apply))
     app.command("plan", cls=WithPlanExits)(reach.options(planning.plan))
     app.command("render")(rendering.render)
@@ -81,6 +86,11 @@ def application(offering: Offering = STANDARD, providers: tuple[Any, ...] | None
     app.command("explain")(explain.explain)
     app.command("config")(reach.options(config.config))
     app.command("crds")(crds.crds)
+    app.command("controllers")(management.controllers)
+    app.command("manifests")(management.manifests)
+    app.command("function")(crossplane.function)
+    app.add_typer(crossplane.commands(), name="crossplane")
+    app.add_typer(providing.commands(), name="provider")
     app.command("version")(reach.options(platform.version))
     app.command("doctor")(reach.options(platform.doctor))
     return app

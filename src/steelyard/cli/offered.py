@@ -39,12 +39,3 @@ def providers(standard: tuple[T, ...]) -> tuple[T, ...]:
 
 def offer(program: Program) -> None:
     _current.set(program)
-
-
-def offer_manifests() -> None:
-    """For commands that only write or compare manifests: also what no platform of this version brings about itself."""
-    from steelyard.compose.composable import COMPOSABLE  # here, as few commands need it
-
-    program = _current.get(_STANDARD)
-    if program.offering is STANDARD:
-        _current.set(Program(COMPOSABLE, program.providers))

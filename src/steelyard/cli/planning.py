@@ -101,7 +101,6 @@ def plan(
         _check(words, files, against, all_=all_)
         if files and (against not in ("", LIVE) or (all_ and not against)):
             sources = files
-            offered.offer_manifests()
             return session.guarded(lambda: _offline(sources, against, revision, namespace, given, platform_file))
 
         async def ask(here: Session) -> list[Plan]:

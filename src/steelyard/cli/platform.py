@@ -64,8 +64,9 @@ def up(
         list[str] | None,
         typer.Option(
             "--without",
-            metavar="PROVIDER",
-            help="Leave a provider out, since somebody else's program looks after its objects. Can be given again.",
+            metavar="PART",
+            help="Leave a part out, since somebody else's program looks after its objects: claims, lifecycle (Cluster "
+            "API's own kinds), or a provider. Can be given again.",
             show_default=False,
         ),
     ] = None,
@@ -218,12 +219,14 @@ def _run(
     with_demo: bool,
     without: frozenset[str],
 ) -> None:
-    from steelyard import app  # `up` has loaded it
+    from steelyard import app, parts  # `up` has loaded them
 
     providers = offered.providers(app.PROVIDERS)
-    if unknown := sorted(without - {provider.name for provider in providers}):
-        known = ", ".join(provider.name for provider in providers)
-        raise CommandError(f"--without {unknown[0]}: there is no such provider; there are {known}", code=Exit.USAGE)
+    known = parts.names(providers)
+    if unknown := sorted(without - set(known)):
+        raise CommandError(
+            f"--without {unknown[0]}: there is no such part; there are {', '.join(known)}", code=Exit.USAGE
+        )
     chosen = settings_of(where, platform_file)
     if chosen.from_memory:
         output.note(f"no platform file here: going on with that of the last start, {chosen.path}")

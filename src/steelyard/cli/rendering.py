@@ -14,7 +14,7 @@ from typing import Annotated, Final
 
 import typer
 
-from steelyard.cli import claimfiles, offered, output, session
+from steelyard.cli import claimfiles, output, session
 from steelyard.cli.applying import FilesOption
 from steelyard.cli.claimfiles import Claim
 from steelyard.cli.creating import DEFAULT_NAMESPACE
@@ -56,7 +56,6 @@ def render(
     """
 
     def command() -> None:
-        offered.offer_manifests()
         platform = settings_of(session.locate(data_dir), platform_file).platform
         claims = claimfiles.read(files, platform, namespace)
         rendered = [(claim, offline.render(claim.kind, claim.obj, platform)) for claim in claims]

@@ -18,7 +18,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.server.space import keys
 from steelyard.kube.store.store import Store
 from steelyard.plan import foresight
-from steelyard.plan.foresight import Foreseen
+from steelyard.plan.foresight import Foreseen, LookUp
 from steelyard.settings import Chosen, Platform, Remembered
 
 FLAG: Final = "--accept-platform-change"
@@ -34,9 +34,29 @@ class Outcome:
 
 
 def foreseen(store: Store, remembered: Remembered | None, chosen: Chosen, offering: Offering) -> Outcome:
-    """What the start would change, compared with the last one."""
-    platform = chosen.platform
-    claims = [claim for claim in _claims(store, offering) if not objects.is_being_deleted(claim)]
+    """What the start would change for the claims of a database, compared with the last one."""
+
+    def look_up(requirement: Requirement) -> list[Object]:
+        resource = requirement.resource
+        prefix = keys.collection(_SPACE, resource.group, resource.plural, requirement.namespace)
+        found = (record.object for record in store.scan(prefix))
+        label, value = requirement.label
+        if requirement.name:
+            return [each for each in found if objects.name(each) == requirement.name]
+        return [each for each in found if objects.labels(each).get(label) == value]
+
+    return compared(list(_claims(store, offering)), look_up, remembered, chosen.platform, offering)
+
+
+def compared(
+    found: Sequence[Object],
+    look_up: LookUp,
+    remembered: Remembered | None,
+    platform: Platform,
+    offering: Offering,
+) -> Outcome:
+    """What these settings would change for claims, compared with those that are remembered."""
+    claims = [claim for claim in found if not objects.is_being_deleted(claim)]
     served = {kind.resource(platform.domain).api_version for kind in offering.kinds}
     left_alone = [claim for claim in claims if claim.get("apiVersion") not in served]
     before = remembered.platform if remembered is not None else None
@@ -48,8 +68,8 @@ def foreseen(store: Store, remembered: Remembered | None, chosen: Chosen, offeri
         lines.append(f"what the last start used cannot be read, so nobody can say what changes: {remembered.problem}")
     if before is not None and before != platform:
         looked_after = [claim for claim in claims if claim not in left_alone]
-        found = [_of(store, claim, before, platform, offering) for claim in looked_after]
-        changed = [each for each in found if each is not None]
+        seen = [_of(look_up, claim, before, platform, offering) for claim in looked_after]
+        changed = [each for each in seen if each is not None]
         for each in changed[:_CLAIMS_SHOWN]:
             lines += _of_claim(each)
         if len(changed) > _CLAIMS_SHOWN:
@@ -88,16 +108,7 @@ def _claims(store: Store, offering: Offering) -> Iterator[Object]:
                 yield record.object
 
 
-def _of(store: Store, claim: Object, old: Platform, new: Platform, offering: Offering) -> Foreseen | None:
-    def look_up(requirement: Requirement) -> list[Object]:
-        resource = requirement.resource
-        prefix = keys.collection(_SPACE, resource.group, resource.plural, requirement.namespace)
-        found = (record.object for record in store.scan(prefix))
-        label, value = requirement.label
-        if requirement.name:
-            return [each for each in found if objects.name(each) == requirement.name]
-        return [each for each in found if objects.labels(each).get(label) == value]
-
+def _of(look_up: LookUp, claim: Object, old: Platform, new: Platform, offering: Offering) -> Foreseen | None:
     kind = offering.kind_of(claim)
     return foresight.of(kind, claim, old, new, look_up) if kind is not None else None
 

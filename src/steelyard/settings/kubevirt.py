@@ -8,7 +8,7 @@ from pydantic import Field
 
 from steelyard.settings.base import SettingsModel
 from steelyard.settings.k3s import K3s
-from steelyard.settings.networkplugins import NamespaceName, NetworkManifests, NetworkPlugin, ObjectName
+from steelyard.settings.networkplugins import FetchedPlugin, NamespaceName, NetworkManifests, ObjectName
 from steelyard.settings.networks import Network
 
 CLOUD_CONTROLLER_MANAGER: Final = "quay.io/kubevirt/kubevirt-cloud-controller-manager:v0.5.1"
@@ -60,7 +60,7 @@ class Kubevirt(SettingsModel):
         default="nfs-client",
         description="StorageClass of root disks. Machines that move between hosts need one with ReadWriteMany.",
     )
-    network_plugin: NetworkPlugin | None = Field(
+    network_plugin: FetchedPlugin | None = Field(
         default=None,
         description="What carries the traffic of pods where a claim does not say: cilium, calico or kube-ovn. Unset: "
         "cilium for a WorkloadCluster, kube-ovn for a KubernetesCluster.",

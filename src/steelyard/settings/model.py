@@ -9,19 +9,22 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from steelyard.api import infrastructures, versions
 from steelyard.api.claims import EnvironmentName
 from steelyard.api.infrastructures import InfrastructureName
 from steelyard.api.sizes import ControlPlaneReplicas, CpuCores, DiskGb, MemoryGi, WorkerReplicas
+from steelyard.settings import kvmhosts
 from steelyard.settings.base import SettingsModel
 from steelyard.settings.catalogue import Versions
+from steelyard.settings.connectionsecrets import ConnectionSecrets
 from steelyard.settings.data import PostgreSQL, Redis
 from steelyard.settings.databases import Lifetime
 from steelyard.settings.integrations import Integrations
 from steelyard.settings.kubevirt import Kubevirt
 from steelyard.settings.kvm import Kvm
+from steelyard.settings.kvmhosts import KvmHost
 from steelyard.settings.networks import Network, Networks, overlap
 from steelyard.settings.problems import nearest
 
@@ -288,80 +291,6 @@ class Limits(SettingsModel):
     )
 
 
-NamespaceName = Annotated[str, Field(pattern=rf"^{_LABEL}$")]
-ServiceAccountName = Annotated[str, Field(pattern=rf"^{_LABEL}/{_LABEL}(\.{_LABEL})*$", max_length=320)]
-
-
-class Grant(SettingsModel):
-    """Claims in some namespaces may have their connection Secrets written into others, and into clusters of others."""
-
-    claims_in: tuple[NamespaceName | Literal["*"], ...] = Field(
-        min_length=1, strict=False, description="Namespaces of the claims; * is any."
-    )
-    secrets_to: tuple[NamespaceName, ...] = Field(
-        default=(), strict=False, description="Namespaces in which their Secrets may be, each by its name."
-    )
-    clusters_in: tuple[NamespaceName, ...] = Field(
-        default=(),
-        strict=False,
-        description="Namespaces whose clusters their Secrets may be delivered into, each by its name.",
-    )
-
-    @model_validator(mode="after")
-    def _grants_something(self) -> Grant:
-        if not (self.secrets_to or self.clusters_in):
-            raise ValueError("must have secretsTo or clustersIn")
-        return self
-
-
-class ConnectionSecrets(SettingsModel):
-    """Where claims may have the kubeconfigs of their clusters written, besides their own namespaces. Without a grant
-    the author of a claim must be allowed to create Secrets there."""
-
-    grants: tuple[Grant, ...] = Field(
-        default=(),
-        strict=False,
-        description="Claims that need no right of their author, such as those of teams for Argo CD: each grant has "
-        "claimsIn, the namespaces of the claims (* is any), and secretsTo, those of the Secrets, as in "
-        "{claimsIn: [team-a], secretsTo: [argocd]}; or clustersIn, namespaces whose clusters connection data may be "
-        "delivered into (deliverTo).",
-    )
-    robots: tuple[ServiceAccountName, ...] = Field(
-        default=(),
-        strict=False,
-        description="Service accounts, as namespace/name, that write claims for others, such as Argo CD's: what they "
-        "may do themselves does not count, only the grants do.",
-    )
-
-    def granted(self) -> dict[str, tuple[str, ...]]:
-        """By the namespace of the claims."""
-        found: dict[str, set[str]] = {}
-        for grant in self.grants:
-            for source in grant.claims_in:
-                found.setdefault(source, set()).update(grant.secrets_to)
-        return {source: tuple(sorted(targets)) for source, targets in found.items()}
-
-    def granted_clusters(self) -> dict[str, tuple[str, ...]]:
-        """Namespaces of clusters, by the namespace of the claims."""
-        found: dict[str, set[str]] = {}
-        for grant in self.grants:
-            for source in grant.claims_in:
-                found.setdefault(source, set()).update(grant.clusters_in)
-        return {source: tuple(sorted(targets)) for source, targets in found.items()}
-
-    def allows(self, source: str, target: str) -> bool:
-        granted = self.granted()
-        return target in granted.get(source, ()) or target in granted.get("*", ())
-
-    def allows_clusters(self, source: str, target: str) -> bool:
-        granted = self.granted_clusters()
-        return target in granted.get(source, ()) or target in granted.get("*", ())
-
-    def robot_users(self) -> tuple[str, ...]:
-        """As the API knows them."""
-        return tuple(f"system:serviceaccount:{each.replace('/', ':', 1)}" for each in self.robots)
-
-
 class Platform(SettingsModel):
     domain: Domain = Field(
         default="steelyard.dev",
@@ -371,8 +300,8 @@ class Platform(SettingsModel):
     infrastructure: InfrastructureName = Field(
         default="simulated",
         description="What machines are made of where a claim does not say: simulated ones exist as state only and need "
-        "nothing; kubevirt are virtual machines of a management cluster with KubeVirt and its Cluster API provider. "
-        "Machines of kvm (plain KVM hosts) come later.",
+        "nothing; kvm are virtual machines of plain KVM hosts; kubevirt are virtual machines of a management cluster "
+        "with KubeVirt and its Cluster API provider.",
     )
     environments: dict[EnvironmentName, Environment] = Field(
         default=MATRIX,
@@ -392,9 +321,7 @@ class Platform(SettingsModel):
     integrations: Integrations = Field(default=Integrations(), description="Programs to work together with.")
     simulated: Simulated = Field(default=Simulated(), description="How simulated machines behave.")
     kubevirt: Kubevirt = Field(default=Kubevirt(), description="Machines that KubeVirt runs.")
-    kvm: Kvm = Field(
-        default=Kvm(), description="Machines of plain KVM hosts. They can be rendered; no platform makes them yet."
-    )
+    kvm: Kvm = Field(default=Kvm(), validate_default=True, description="Machines of plain KVM hosts.")
     postgresql: PostgreSQL = Field(default=PostgreSQL(), description="The server that databases are made on.")
     redis: Redis = Field(default=Redis(), description="How caches are made.")
     audit: Audit = Field(default=Audit(), description="The log of requests.")
@@ -471,6 +398,21 @@ class Platform(SettingsModel):
                     f"networks.{what} has no pools; change one of them"
                 )
         return value
+
+    @field_validator("kvm", mode="after")
+    @classmethod
+    def _leaves_room_for_machines(cls, value: Kvm, info: ValidationInfo) -> Kvm:
+        shared = cast("ClusterNetwork | None", info.data.get("cluster_network"))
+        pools = cast("Networks | None", info.data.get("networks"))
+        if shared is not None and pools is not None:
+            taken = {"clusterNetwork.pods": (shared.pods,), "clusterNetwork.services": (shared.services,)}
+            taken |= {"networks.pods.pools": pools.pods.pools, "networks.services.pools": pools.services.pools}
+            kvmhosts.keep_apart(value.hosts_for(str(info.data.get("infrastructure", ""))), taken)
+        return value
+
+    def kvm_hosts(self) -> dict[str, KvmHost]:
+        """Those of the file; this machine, where its machines are of kvm and the file names none."""
+        return self.kvm.hosts_for(self.infrastructure)
 
     def environment(self, name: str) -> Environment | None:
         """By its name, by an alias, or as that of a pull request."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
 from steelyard.settings.base import SettingsModel
 
-NetworkPlugin = Literal["cilium", "calico", "kube-ovn"]
+FetchedPlugin = Literal["cilium", "calico", "kube-ovn"]
+"""Those whose images come from registries."""
+NetworkPlugin = Literal["flannel", "cilium", "calico", "kube-ovn"]
+FLANNEL: Final = "flannel"
+"""The one that images of machines on KVM hosts have."""
 ObjectName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 NamespaceName = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 

@@ -58,21 +58,26 @@ def recall(memory: Path, *, infrastructures: Sequence[str] = OFFERED) -> Remembe
         return None
     except UnicodeDecodeError:
         return Remembered(None, None, f"{memory} is damaged")
+    return read(text, str(memory), infrastructures=infrastructures)
+
+
+def read(text: str, origin: str, *, infrastructures: Sequence[str] = OFFERED) -> Remembered:
+    """What `text` has written; `origin` is where it was kept, in words."""
     try:
         line = next(line for line in text.splitlines() if line.startswith(_HEAD))
         head = cast("dict[str, Any]", json.loads(line.removeprefix(_HEAD)))
         path = Path(str(head["path"])) if head["path"] else None
     except (StopIteration, ValueError, KeyError, TypeError):
-        return Remembered(None, None, f"{memory} is damaged")
+        return Remembered(None, None, f"{origin} is damaged")
     try:
-        return Remembered(path, reading.parse(text, str(memory), infrastructures=infrastructures))
+        return Remembered(path, reading.parse(text, origin, infrastructures=infrastructures))
     except SettingsError as error:
         return Remembered(path, None, str(error))
 
 
 def remember(memory: Path, chosen: Chosen) -> None:
     """Writes only where something is new: a start on a full disk must not need space for it."""
-    content = _text(chosen).encode()
+    content = text(chosen).encode()
     try:
         is_known = memory.read_bytes() == content
     except FileNotFoundError:
@@ -112,8 +117,9 @@ def choose(
     return Chosen(reading.load(remembered.path, infrastructures=infrastructures), remembered.path, from_memory=True)
 
 
-def _text(chosen: Chosen) -> str:
+def text(chosen: Chosen) -> str:
+    """What is kept, for `read`."""
     head = json.dumps({"format": _FORMAT, "path": str(chosen.path) if chosen.path else ""}, separators=(",", ":"))
     settings = chosen.platform.model_dump(mode="json", by_alias=True)
-    text = yaml.dump(settings, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=1000)
-    return f"{_NOTE}{_HEAD}{head}\n{text}"
+    written = yaml.dump(settings, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=1000)
+    return f"{_NOTE}{_HEAD}{head}\n{written}"

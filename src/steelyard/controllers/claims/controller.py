@@ -9,12 +9,12 @@ from collections.abc import Iterable, Sequence
 from steelyard.compose import names
 from steelyard.compose.claimkind import ClaimKind, Watched
 from steelyard.compose.offering import Offering
-from steelyard.controllers.claims import conditions
+from steelyard.controllers.claims import conditions, rights
 from steelyard.controllers.claims.lookup import Lookup
 from steelyard.controllers.claims.reconcile import ClaimReconciler
-from steelyard.controllers.claims.rights import Rights
-from steelyard.kube import objects
+from steelyard.kube import objects, permits
 from steelyard.kube.objects import Object
+from steelyard.kube.permits import Permit
 from steelyard.kube.resources import Resource
 from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.events import Recorder
@@ -44,7 +44,7 @@ def _controller(manager: Manager, platform: Platform, kind: ClaimKind, workers: 
         kind,
         platform,
         lookup=lookup,
-        rights=Rights(manager.client, platform),
+        rights=rights.Rights(manager.client, platform),
         recorder=Recorder(manager.client, "steelyard-claims", clock=manager.clock),
         clock=manager.clock,
         turns=turns,
@@ -57,6 +57,21 @@ def _controller(manager: Manager, platform: Platform, kind: ClaimKind, workers: 
         workers=workers,
         failure_condition=conditions.SYNCED,
     )
+
+
+def needed(platform: Platform, offering: Offering) -> list[Permit]:
+    """What these controllers must be allowed to do, as the descriptions of the kinds have it."""
+    kinds = offering.kinds
+    own = [kind.resource(platform.domain) for kind in kinds]
+    looked_at = [each for kind in kinds for each in (*kind.requires, *(watched.resource for watched in kind.watches))]
+    return [
+        *permits.reports(*own),
+        *permits.only(("delete",), *own),
+        *permits.makes(*(each for kind in kinds for each in kind.makes)),
+        *permits.reads(*looked_at, *(resource for kind in kinds for resource, _ in kind.indexed)),
+        *(each for infrastructure in offering.infrastructures for each in infrastructure.hands_on),
+        *permits.only(("create",), rights.REVIEWS),
+    ]
 
 
 def watches(kind: ClaimKind, resource: Resource) -> list[Watch]:

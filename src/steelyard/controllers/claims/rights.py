@@ -17,9 +17,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.settings import Platform
 
-_REVIEWS: Final = Resource(
-    "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
+REVIEWS: Final = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False)
 _WRITE_ANEW: Final = "Write the reference anew (take spec.writeConnectionSecretToRef out and put it back)"
 
 
@@ -73,11 +71,11 @@ async def may(client: Client, author: Author, verb: str, plural: str, namespace:
     if name:
         asked["name"] = name
     review: Object = {
-        "apiVersion": _REVIEWS.api_version,
-        "kind": _REVIEWS.kind,
+        "apiVersion": REVIEWS.api_version,
+        "kind": REVIEWS.kind,
         "spec": {"user": author.name, "groups": list(author.groups), "resourceAttributes": asked},
     }
-    answer = await client.create(_REVIEWS, review)
+    answer = await client.create(REVIEWS, review)
     return objects.at(answer, "status", "allowed") is True
 
 

@@ -13,7 +13,7 @@ from steelyard.compose import names
 from steelyard.controllers.delivery import status
 from steelyard.controllers.delivery.reconcile import DeliveryReconciler
 from steelyard.controllers.lifecycle.workload import Workloads
-from steelyard.kube import objects
+from steelyard.kube import objects, permits
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
 from steelyard.kube.runtime import triggers
@@ -23,6 +23,8 @@ from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
 
 COMPONENT: Final = "steelyard-delivery"
+NEEDED: Final = (*permits.reports(RESOURCE), *permits.reads(SECRETS, capi.CLUSTERS))
+"""Besides the right to ask what a claim's author may do, which the controllers of claims need as well."""
 RESYNC: Final = 300.0
 """Seconds, give or take half, after which what is there is looked at again: one request for each delivery."""
 _WORKERS: Final = 8

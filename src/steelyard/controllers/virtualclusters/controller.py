@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from steelyard.api.clusterapi import wellknown
-from steelyard.api.k3s import VIRTUAL_MACHINES
+from steelyard.api.k3s import VIRTUAL_MACHINE_INSTANCES, VIRTUAL_MACHINES
 from steelyard.controllers.virtualclusters.reconcile import KeyReconciler, cluster_of
-from steelyard.kube import objects
+from steelyard.kube import objects, permits
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, SECRETS, SERVICES
 from steelyard.kube.runtime import triggers
@@ -15,6 +16,12 @@ from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
 
+NEEDED: Final = (
+    *permits.reads(NAMESPACES, SERVICES, SECRETS, VIRTUAL_MACHINES),
+    *permits.only(("patch",), NAMESPACES, SECRETS),
+    *permits.only(("create",), SECRETS),
+    *permits.only(("list", "delete"), VIRTUAL_MACHINE_INSTANCES),
+)
 _WORKERS = 4
 
 

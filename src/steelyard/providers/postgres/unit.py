@@ -10,9 +10,9 @@ from typing import Final
 from steelyard.api import crd, databases
 from steelyard.api.crossplane import DATABASES, EXTENSIONS, GRANTS, PROVIDER_CONFIGS, ROLES, SCHEMAS
 from steelyard.api.providersql import definitions
-from steelyard.kube import objects
+from steelyard.kube import objects, permits
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import SECRETS, Resource
+from steelyard.kube.resources import NAMESPACES, SECRETS, Resource
 from steelyard.kube.runtime import conditions, mapping, triggers
 from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.keys import Key
@@ -72,6 +72,14 @@ PARTS: Final[tuple[Part, ...]] = (
     *ours.PARTS,
 )
 """Who reconciles what. A kind joins with one line here."""
+
+
+_NEEDED: Final = (
+    *permits.reports(PROVIDER_CONFIGS, *(part.resource for part in PARTS)),
+    *permits.only(("create",), PROVIDER_CONFIGS),
+    *permits.only(("get", "list", "watch", "create", "update", "patch", "delete"), SECRETS),
+    *permits.only(("get", "create"), NAMESPACES),
+)
 
 
 async def _start(ground: Ground, connect: Connect) -> Started:
@@ -175,6 +183,8 @@ def provider(connect: Connect = servers_module.connect) -> Provider:
         "postgres",
         lambda ground: _start(ground, connect),
         definitions=_definitions,
+        needed=_NEEDED,
+        has_files=True,
         stands_for="the databases themselves",
     )
 

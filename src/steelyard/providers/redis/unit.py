@@ -6,10 +6,10 @@ from typing import Final
 
 from steelyard.api import redisserver
 from steelyard.api.redisserver import RESOURCE
-from steelyard.kube import errors, objects
+from steelyard.kube import errors, objects, permits
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import SECRETS
+from steelyard.kube.resources import NAMESPACES, SECRETS
 from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.keys import Key
@@ -21,6 +21,7 @@ from steelyard.providers.toolkit.provider import Ground, Provider, Service, Star
 
 NAME: Final = "redis"
 _CALLED: Final = "Redis"
+_NEEDED: Final = (*permits.reports(RESOURCE), *permits.makes(SECRETS), *permits.only(("create",), NAMESPACES))
 _WORKERS: Final = 8
 
 
@@ -92,4 +93,4 @@ def _unknown(fleet: Fleet, uid: str) -> Service:
     )
 
 
-PROVIDER: Final = Provider(NAME, _start, definitions=lambda: [redisserver.definition()])
+PROVIDER: Final = Provider(NAME, _start, definitions=lambda: [redisserver.definition()], needed=_NEEDED, has_files=True)

@@ -9,9 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from steelyard.api.externalsecrets.kinds import (
+    CLUSTER_SECRET_STORES,
+    EXTERNAL_SECRETS,
+    PASSWORDS,
+    PUSH_SECRETS,
+    SECRET_STORES,
+)
+from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.kube import permits
 from steelyard.kube.objects import Object
+from steelyard.kube.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS
 from steelyard.providers.toolkit.provider import Ground, Provider, Started
 from steelyard.settings import Platform
+
+_NEEDED: Final = (
+    *permits.reports(CLUSTER_SECRET_STORES, SECRET_STORES, PUSH_SECRETS, EXTERNAL_SECRETS, VAULT_ENTRIES),
+    *permits.makes(SECRETS),
+    *permits.only(("get", "create", "patch"), NAMESPACES),
+    *permits.only(("get",), PASSWORDS),
+    *permits.only(("create",), SERVICE_ACCOUNTS, subresource="token"),
+)
 
 
 def _kinds() -> Sequence[Object]:
@@ -35,4 +53,4 @@ def _is_wanted(platform: Platform) -> bool:
     return platform.integrations.vault.enabled
 
 
-PROVIDER: Final = Provider("vault", _start, definitions=_kinds, is_wanted=_is_wanted)
+PROVIDER: Final = Provider("vault", _start, definitions=_kinds, is_wanted=_is_wanted, needed=_NEEDED, has_files=True)
