@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import ownservers
+from tests import forked, ownservers, scratch
 from tests.harness import PlatformProcess, built
 from tests.soak import properties
 
@@ -28,9 +28,14 @@ settings.register_profile(
 )
 settings.load_profile("same")
 _OWN_SERVERS = ownservers.keep_apart()
+# What programs under test load is compiled once, whatever is said of this process.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Where pytest makes the folders that tests get.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(scratch.root()))
 
 
 def pytest_unconfigure() -> None:
+    forked.end()
     ownservers.end(_OWN_SERVERS)
 
 

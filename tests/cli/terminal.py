@@ -1,4 +1,4 @@
-"""A terminal for tests of the command line: each command is a process, as a user runs it."""
+"""A terminal for tests of the command line: each command is a process, as a user has it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from steelyard.cli import main
 from steelyard.cli.exits import Exit
+from tests import forked
 from tests.harness import ROOT
 
 
@@ -32,22 +33,18 @@ class Done:
 
 
 class Terminal:
-    """Runs `steelyard` with one data directory, and with compiled modules kept from one command to the next."""
+    """Runs `steelyard` with one data directory."""
 
-    def __init__(self, data_dir: Path, directory: Path, compiled: Path) -> None:
+    def __init__(self, data_dir: Path, directory: Path) -> None:
         self.data_dir = data_dir
         self.directory = directory
-        self._environment = {
-            **os.environ,
-            "PYTHONPYCACHEPREFIX": str(compiled),
-            "STEELYARD_DATA_DIR": str(data_dir),
-        }
-        for name in ("PYTHONDONTWRITEBYTECODE", "STEELYARD_PLATFORM", "KUBECONFIG"):
+        self._environment = {**os.environ, "STEELYARD_DATA_DIR": str(data_dir)}
+        for name in ("STEELYARD_PLATFORM", "KUBECONFIG"):
             self._environment.pop(name, None)
 
     def elsewhere(self, home: Path, **environment: str) -> Terminal:
         """The terminal of somebody else: with a home of their own, and no word of the data directory."""
-        other = Terminal(self.data_dir, self.directory, Path(self._environment["PYTHONPYCACHEPREFIX"]))
+        other = Terminal(self.data_dir, self.directory)
         for name in ("STEELYARD_DATA_DIR", "XDG_DATA_HOME"):
             other._environment.pop(name, None)
         other._environment |= {"HOME": str(home), **environment}
@@ -55,16 +52,7 @@ class Terminal:
 
     def run(self, *arguments: str, given: str = "") -> Done:
         """`given` is what standard input holds."""
-        done = subprocess.run(
-            [sys.executable, "-m", "steelyard", *arguments],
-            cwd=self.directory,
-            env=self._environment,
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = forked.run(arguments, cwd=self.directory, environment=self._environment, given=given, timeout=60)
         return Done(done.returncode, done.stdout, done.stderr)
 
     def program(self) -> str:

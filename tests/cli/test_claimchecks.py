@@ -66,10 +66,10 @@ OLD = kubeconfig(NOW - datetime.timedelta(days=400))
             id="a version that is not offered",
         ),
         pytest.param(
-            found(with_parameters(claim(*READY), infrastructure="kvm")),
+            found(with_parameters(claim(*READY), infrastructure="metal3")),
             [
-                "FAIL  claim team/shop: infrastructure kvm is not offered by this version, which offers: simulated, "
-                "kubevirt",
+                "FAIL  claim team/shop: infrastructure metal3 is not offered by this version, which offers: simulated, "
+                "kubevirt, kvm",
             ],
             id="an infrastructure that is not offered",
         ),

@@ -88,6 +88,17 @@ def test_a_workload_cluster_takes_the_shared_fields_too(terminal: Terminal) -> N
     assert "nodePools" in unreadable.err
 
 
+def test_settings_of_machines_are_given_as_one_object(terminal: Terminal) -> None:
+    asked = ("create", "cluster", "real", "--environment", "dev", "--infrastructure", "kvm", "-o", "yaml", "--dry-run")
+    done = terminal.quick(*asked, "--node-settings", "{dnsServers: [10.0.0.53], containerVolumeGb: 40}")
+    assert done.code == Exit.OK, done.err
+    settings = yaml.safe_load(done.out)["spec"]["parameters"]["nodeSettings"]
+    assert settings == {"dnsServers": ["10.0.0.53"], "containerVolumeGb": 40}
+    unreadable = terminal.quick(*asked, "--node-settings", "dns")
+    assert unreadable.code == Exit.FAILED
+    assert "nodeSettings" in unreadable.err
+
+
 def test_a_protected_cluster_says_how_to_delete_it(terminal: Terminal) -> None:
     terminal.quick(
         "create", "cluster", "safe", "-n", "clusters", "--environment", "dev", "--deletion-protection", "true"

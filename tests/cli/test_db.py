@@ -15,9 +15,10 @@ NAMESPACE = "data"
 
 
 @pytest.fixture(scope="module")
-def database(shared: PlatformProcess, compiled: Path) -> str:
+def database(shared: PlatformProcess, tmp_path_factory: pytest.TempPathFactory) -> str:
     """The name of a claim for a database that is Ready."""
-    terminal = Terminal(shared.data_dir.root, compiled, compiled)
+    folder = tmp_path_factory.mktemp("terminal")
+    terminal = Terminal(shared.data_dir.root, folder)
     body = {
         "apiVersion": "database.steelyard.dev/v1alpha1",
         "kind": "PostgreSQLInstance",
@@ -28,7 +29,7 @@ def database(shared: PlatformProcess, compiled: Path) -> str:
         },
     }
     for each in ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, body):
-        file = compiled / f"{each['kind']}.json"
+        file = folder / f"{each['kind']}.json"
         file.write_text(json.dumps(each))
         done = terminal.run("apply", "-f", str(file))
         assert done.code == Exit.OK, done.err

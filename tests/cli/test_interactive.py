@@ -18,8 +18,8 @@ KIND = "workloadcluster.compute.steelyard.dev"
 
 
 @pytest.fixture
-def screen(shared: PlatformProcess, tmp_path: Path, compiled: Path) -> recordings.Terminal:
-    environment = {**recordings.environment(tmp_path), "PYTHONPYCACHEPREFIX": str(compiled)}
+def screen(shared: PlatformProcess, tmp_path: Path) -> recordings.Terminal:
+    environment = recordings.environment(tmp_path)
     return recordings.Terminal(tmp_path, 80, {**environment, "STEELYARD_DATA_DIR": str(shared.data_dir.root)})
 
 

@@ -122,9 +122,9 @@ def test_from_elsewhere_with_nothing_but_a_kubeconfig(
     assert (backup.code, (tmp_path / "there.tar").exists()) == (Exit.OK, True)
 
 
-def test_a_server_that_does_not_answer_is_named_with_the_reason_for_asking_it(tmp_path: Path, compiled: Path) -> None:
+def test_a_server_that_does_not_answer_is_named_with_the_reason_for_asking_it(tmp_path: Path) -> None:
     nowhere = write(tmp_path / "config", "https://127.0.0.1:9", name="gone")
-    done = Terminal(tmp_path, tmp_path, compiled).elsewhere(tmp_path, KUBECONFIG=str(nowhere)).quick("get")
+    done = Terminal(tmp_path, tmp_path).elsewhere(tmp_path, KUBECONFIG=str(nowhere)).quick("get")
     assert done.code == Exit.NOT_RUNNING
     assert "Asked was https://127.0.0.1:9: KUBECONFIG, context gone." in done.err
 

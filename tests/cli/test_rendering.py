@@ -136,7 +136,7 @@ def test_what_is_no_claim_is_left_out_and_named(idle: Terminal) -> None:
     assert "kind: Namespace" not in done.out
 
 
-def test_machines_that_no_platform_here_brings_about_can_be_rendered_all_the_same(idle: Terminal) -> None:
+def test_machines_of_kvm_hosts_can_be_rendered_where_there_are_none(idle: Terminal) -> None:
     claim = CLAIM.replace("NAME", "shop").replace("environment: dev", "environment: dev, infrastructure: kvm")
     done = idle.quick("render", "-f", "-", given=claim)
     assert (done.code, done.err) == (Exit.OK, "")
@@ -144,6 +144,6 @@ def test_machines_that_no_platform_here_brings_about_can_be_rendered_all_the_sam
 
 
 def test_a_platform_takes_no_claim_for_machines_that_it_does_not_bring_about(terminal: Terminal) -> None:
-    refused = terminal.quick("create", "cluster", "shop", "--environment", "dev", "--infrastructure", "kvm")
+    refused = terminal.quick("create", "cluster", "shop", "--environment", "dev", "--infrastructure", "metal3")
     assert refused.code == Exit.FAILED
-    assert "cannot make machines of kvm; it offers: simulated, kubevirt" in refused.err
+    assert "cannot make machines of metal3; it offers: simulated, kubevirt, kvm" in refused.err

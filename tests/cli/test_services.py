@@ -41,7 +41,7 @@ async def test_only_administrators_are_told(shared: PlatformProcess) -> None:
         await stranger.close()
 
 
-def test_a_provider_that_there_is_not_cannot_be_left_out(idle: Terminal) -> None:
+def test_a_part_that_there_is_not_cannot_be_left_out(idle: Terminal) -> None:
     done = idle.run("up", "--port", "0", "--without", "postgers")
     assert done.code == Exit.USAGE
-    assert "--without postgers: there is no such provider; there are simulated" in done.err
+    assert "--without postgers: there is no such part; there are claims, lifecycle, simulated" in done.err

@@ -18,7 +18,7 @@ import aiohttp
 
 from steelyard import settings
 from steelyard.compose import offering, shipped
-from steelyard.compose.composable import COMPOSABLE
+from steelyard.compose.offering import STANDARD
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -57,7 +57,7 @@ def install(everything: Many[Rendered]) -> Sequence:
     steps += ({"do": f"POST {_CRDS}", "body": each} for each in definitions.of_providers())
     for domain in _domains(everything):
         platform = settings.parse(f"domain: {domain}\n{_PLATFORM}")
-        steps += ({"do": f"POST {_CRDS}", "body": each} for each in shipped.definitions(platform, COMPOSABLE))
+        steps += ({"do": f"POST {_CRDS}", "body": each} for each in shipped.definitions(platform, STANDARD))
         for policy, binding in shipped.guards(platform, offering.STANDARD):
             steps.append({"do": f"POST {_ADMISSION}/validatingadmissionpolicies", "body": policy})
             steps.append({"do": f"POST {_ADMISSION}/validatingadmissionpolicybindings", "body": binding})

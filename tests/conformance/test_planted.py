@@ -57,6 +57,9 @@ class Damaged:
     def check(self, call: Call) -> None:
         self._backend.check(call)
 
+    def size(self, call: Call) -> int:
+        return self._backend.size(call)
+
     def document(self, path: str, accept: str) -> Document | None:
         return self._backend.document(path, accept)
 

@@ -1,7 +1,6 @@
 """A cluster's whole life, driven from outside, on a platform that may be killed at any moment and is started again.
 
-The driver does what a user would: it repeats a request whose answer never came, and waits. After each step it compares
-what is there with what must be there, machine by machine.
+After each step what is there is compared with what must be there, machine by machine.
 """
 
 from __future__ import annotations
@@ -9,11 +8,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import socket
-import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from steelyard.api import resources
 from steelyard.api.clusterapi.resources import KUBEADM_CONFIGS, MACHINES
@@ -22,18 +18,15 @@ from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, NODES, SECRETS, Resource
+from tests.crash.driving import Driven, inventory
 from tests.harness import PlatformProcess
-
-T = TypeVar("T")
 
 CLAIMS = resources.workload_clusters("steelyard.dev")
 NAMESPACE = "team"
 NAME = "life"
 STEPS = ((1, 2), (3, 4), (1, 2))
 """Control-plane and worker nodes: created, scaled up, scaled back; then deleted."""
-STEP_DEADLINE = 60.0
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
-_NOT_OF_THE_CLUSTER = frozenset({"Event", "Lease"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,75 +38,43 @@ class Outcome:
 
 
 class Driver:
-    """`replacement` is what runs after a kill: the same data directory, without a further kill."""
+    """Does what a user would; `replacement` is what runs after a kill."""
 
     def __init__(self, first: PlatformProcess, replacement: PlatformProcess) -> None:
-        self._current = first
-        self._replacement = replacement
-        self._client: HttpClient | None = None
-        self.kills = 0
+        self._driven = Driven(first, replacement)
+
+    @property
+    def kills(self) -> int:
+        return self._driven.kills
 
     async def live(self) -> Outcome:
-        await asyncio.to_thread(self._current.start)
+        driven = self._driven
+        await driven.start()
         try:
-            await self._request(_make_namespace)
-            await self._until(_has_default_account)
-            before = await self._request(_inventory)
+            await driven.request(_make_namespace)
+            await driven.until(_has_default_account)
+            before = await driven.request(inventory)
             counts: list[dict[str, int]] = []
             port = 0
             for control_plane, workers in STEPS:
                 claim = _claim(control_plane, workers)
-                await self._request(lambda client, claim=claim: _apply(client, claim))
-                await self._until(lambda client, claim=claim: _has_settled(client, claim))
-                await self._request(lambda client, nodes=control_plane + workers: _check_identities(client, nodes))
-                counts.append(await self._request(_counts))
-                port = await self._request(_endpoint_port)
-            await self._request(_delete)
-            await self._until(_is_gone)
-            await self._until(lambda client: _nothing_but(client, before))
-            after = await self._request(_inventory)
+                await driven.request(lambda client, claim=claim: _apply(client, claim))
+                await driven.until(lambda client, claim=claim: _has_settled(client, claim))
+                await driven.request(lambda client, nodes=control_plane + workers: _check_identities(client, nodes))
+                counts.append(await driven.request(_counts))
+                port = await driven.request(_endpoint_port)
+            await driven.request(_delete)
+            await driven.until(_is_gone)
+            await driven.until(lambda client: _nothing_but(client, before))
+            after = await driven.request(inventory)
             left_over = [f"object {name}" for name in sorted(after - before)]
             if await asyncio.to_thread(_is_listening, port):
                 left_over.append(f"listener on port {port}")
         finally:
-            if self._client is not None:
-                await self._client.close()
-        await asyncio.to_thread(self._current.terminate)
-        left_over += [f"row {key} of a simulated cluster" for key in await self._current.left_in_clusters()]
+            await driven.close()
+        await asyncio.to_thread(driven.current.terminate)
+        left_over += [f"row {key} of a simulated cluster" for key in await driven.current.left_in_clusters()]
         return Outcome(tuple(counts), tuple(left_over))
-
-    async def _request(self, action: Callable[[Client], Awaitable[T]]) -> T:
-        """The answer, through as many restarts as it takes."""
-        deadline = time.monotonic() + STEP_DEADLINE
-        while True:
-            try:
-                return await action(await self._connected())
-            except errors.ServiceUnavailable:
-                if time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(0.02)
-
-    async def _connected(self) -> HttpClient:
-        if not self._current.is_alive:
-            self.kills += 1
-            if self._client is not None:
-                await self._client.close()
-                self._client = None
-            self._current = self._replacement
-            await asyncio.to_thread(self._current.start)
-        if self._client is None:
-            self._client = self._current.client()
-        return self._client
-
-    async def _until(self, holds: Callable[[Client], Awaitable[str]]) -> None:
-        """Until `holds` has nothing to complain of."""
-        deadline = time.monotonic() + STEP_DEADLINE
-        while complaint := await self._request(holds):
-            if time.monotonic() > deadline:
-                raise AssertionError(
-                    f"after {STEP_DEADLINE:g} s still: {complaint}\n{self._current.log.read_text()[-3000:]}"
-                )
-            await asyncio.sleep(0.03)
 
 
 def _claim(control_plane: int, workers: int) -> Object:
@@ -199,22 +160,8 @@ async def _nodes(client: Client) -> list[Object]:
 
 async def _counts(client: Client) -> dict[str, int]:
     """How many objects of each kind the cluster has, for comparing one life with another."""
-    counted = Counter(name.partition(" ")[0] for name in await _inventory(client))
+    counted = Counter(name.partition(" ")[0] for name in await inventory(client))
     return dict(sorted(counted.items()))
-
-
-async def _inventory(client: Client) -> set[str]:
-    """Every object of the platform, as `Kind namespace/name`."""
-    found: set[str] = set()
-    for resource in await client.discover():
-        if resource.kind in _NOT_OF_THE_CLUSTER:
-            continue
-        try:
-            items = (await client.list(resource)).items
-        except errors.MethodNotAllowed:
-            continue
-        found |= {f"{resource.kind} {objects.qualified_name(item)}" for item in items}
-    return found
 
 
 async def _endpoint_port(client: Client) -> int:
@@ -231,7 +178,7 @@ async def _is_gone(client: Client) -> str:
 
 
 async def _nothing_but(client: Client, before: set[str]) -> str:
-    return ", ".join(sorted(await _inventory(client) - before))
+    return ", ".join(sorted(await inventory(client) - before))
 
 
 def _is_listening(port: int) -> bool:

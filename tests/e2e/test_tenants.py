@@ -42,7 +42,7 @@ def tenant(platform: PlatformProcess, tmp_path: Path) -> Terminal:
     )
     kubeconfig.write(tmp_path / "tenant.yaml", config)
     home = tmp_path / "home"
-    return Terminal(home, tmp_path, tmp_path).elsewhere(home, KUBECONFIG=str(tmp_path / "tenant.yaml"))
+    return Terminal(home, tmp_path).elsewhere(home, KUBECONFIG=str(tmp_path / "tenant.yaml"))
 
 
 def member_of(group: str, authority: Path) -> tuple[bytes, bytes]:
@@ -77,7 +77,7 @@ def member_of(group: str, authority: Path) -> tuple[bytes, bytes]:
 def test_a_tenant_has_the_whole_life_of_a_claim_and_nobody_elses_kubeconfig(
     platform: PlatformProcess, tenant: Terminal, tmp_path: Path
 ) -> None:
-    admin = Terminal(platform.data_dir.root, tmp_path, tmp_path)
+    admin = Terminal(platform.data_dir.root, tmp_path)
     refused = tenant.quick("get")
     assert refused.code == Exit.FAILED
     assert 'User "jane" cannot list resource' in refused.err

@@ -15,20 +15,38 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.ecosystem import cluster_api, external_secrets, kr8s, openbao, providersql
+from tests.ecosystem import (
+    cluster_api,
+    clusterctl,
+    crossplane,
+    crossplane_render,
+    external_secrets,
+    kr8s,
+    kubeadm,
+    management,
+    openbao,
+    providersql,
+    resource_sets,
+)
 from tests.ecosystem.kubevirt import story as kubevirt
 from tests.ecosystem.outcome import Outcome
 from tests.harness import built, end_in_order
 
 PARTS: Final[Mapping[str, Callable[[Path, Path, str], Outcome]]] = {
     "cluster-api": cluster_api.run,
+    "clusterctl": clusterctl.run,
+    "crossplane": crossplane.run,
+    "crossplane-render": crossplane_render.run,
     "external-secrets": external_secrets.run,
     "kr8s": kr8s.run,
+    "kubeadm": kubeadm.run,
     "kubevirt": kubevirt.run,
+    "management": management.run,
     "openbao": openbao.run,
     "provider-sql": providersql.run,
+    "resource-sets": resource_sets.run,
 }
-BRIEF: Final = ("cluster-api", "kr8s")
+BRIEF: Final = ("cluster-api", "clusterctl", "kr8s", "kubeadm", "management")
 """The others build several large programs first, and run for minutes."""
 
 

@@ -12,27 +12,38 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
 import yaml
 
-from steelyard.kube import pki
+from steelyard.kube import objects, pki
+from steelyard.kube.client.http import HttpClient
 from steelyard.kube.objects import Object
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
+from steelyard.kube.runtime import conditions
 from tests.conformance import upstream
 from tests.harness import ROOT, built
 
 T = TypeVar("T")
 
 CLUSTER_API: Final = "sigs.k8s.io/cluster-api"
+CORE: Final = ("cluster-api", "kubeadm-bootstrap", "kubeadm-control-plane")
 CONTRACT: Final[Mapping[str, str]] = {
     "cluster.x-k8s.io/v1beta1": "v1beta1",
     "cluster.x-k8s.io/v1beta2": "v1beta2",
 }
 """The labels by which Cluster API finds the version of a kind that speaks to it; upstream's kustomizations set them."""
 READY_SECONDS: Final = 60.0
+_WEBHOOKS: Final = {
+    kind: Resource("admissionregistration.k8s.io", "v1", plural, kind, namespaced=False)
+    for kind, plural in (
+        ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
+        ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
+    )
+}
 _UPSTREAM: Final = ROOT / "tools" / "upstream"
 
 
@@ -45,6 +56,19 @@ class Hooks:
 
     def client(self, path: str) -> Object:
         return {"url": f"https://127.0.0.1:{self.port}{path}", "caBundle": base64.b64encode(self.authority).decode()}
+
+
+@dataclass(frozen=True, slots=True)
+class Managing:
+    """One of the programs: `folder` has its definitions and webhooks."""
+
+    name: str
+    program: str
+    folder: Path
+    labels: Mapping[str, str]
+    silent: str = "--diagnostics-address=0"
+    converts: bool = True
+    """Whether it converts between the versions of its kinds."""
 
 
 @functools.cache
@@ -125,3 +149,52 @@ def until(get: Callable[[], T], holds: Callable[[T], bool], seconds: float) -> T
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s; last seen: {found}"
         time.sleep(0.2)
     return found
+
+
+def core(programs: Sequence[str]) -> list[Managing]:
+    """Cluster API's own three: core, kubeadm bootstrap, kubeadm control plane."""
+    module = folder_of(CLUSTER_API, "cluster-api")
+    folders = (module, module / "bootstrap" / "kubeadm", module / "controlplane" / "kubeadm")
+    named = zip(CORE, programs, folders, strict=True)
+    return [Managing(name, program, folder, CONTRACT) for name, program, folder in named]
+
+
+async def manage(
+    stack: contextlib.AsyncExitStack,
+    client: HttpClient,
+    managing: Sequence[Managing],
+    kubeconfig: Path,
+    folder: Path,
+    more: Iterable[Object] = (),
+) -> None:
+    """Defines the kinds, starts the managers, and has the API call their webhooks. `more` are further definitions."""
+    ports = upstream.free_ports(2 * len(managing))
+    authority = await asyncio.to_thread(write_keys, folder / "webhooks")
+    hooks = {each.name: Hooks(ports.pop(), authority) for each in managing}
+    found = [
+        definition
+        for each in managing
+        for definition in definitions(each.folder, each.labels, hooks[each.name] if each.converts else None)
+    ]
+    await define(client, [*found, *more])
+    for each in managing:
+        health = ports.pop()
+        running_ = running(
+            each.program, kubeconfig, folder, folder / "webhooks", hooks[each.name], health, [each.silent]
+        )
+        stack.enter_context(running_)
+        await ready(health)
+    for each in managing:
+        for configuration in webhooks(each.folder, each.name, hooks[each.name]):
+            await client.create(_WEBHOOKS[configuration["kind"]], configuration)
+
+
+async def define(client: HttpClient, wanted: Sequence[Object]) -> None:
+    for definition in wanted:
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    deadline = time.monotonic() + READY_SECONDS
+    for definition in wanted:
+        name = objects.name(definition)
+        while not conditions.is_true(await client.get(CUSTOM_RESOURCE_DEFINITIONS, name), "Established"):
+            assert time.monotonic() < deadline, f"{name} was not established"
+            await asyncio.sleep(0.1)

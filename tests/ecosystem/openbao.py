@@ -27,6 +27,7 @@ from psycopg import sql
 
 from steelyard import settings
 from steelyard.api import postgresql
+from steelyard.api.clusterapi.resources import CLUSTER_RESOURCE_SETS
 from steelyard.api.externalsecrets.kinds import (
     CLUSTER_SECRET_STORES,
     EXTERNAL_SECRETS,
@@ -36,13 +37,13 @@ from steelyard.api.externalsecrets.kinds import (
 )
 from steelyard.api.vaultentries import VAULT_ENTRIES
 from steelyard.compose import managed, names
-from steelyard.compose.integrations import inside, vaultdatabase, vaultentries, vaultpolicies
+from steelyard.compose.integrations import vaultdatabase, vaultentries, vaultpolicies
 from steelyard.compose.integrations.vaultdatabase import Database
 from steelyard.kube import errors, objects
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, Resource
+from steelyard.kube.resources import SECRETS, Resource
 from steelyard.kube.runtime import conditions
 from tests import inprocess
 from tests.ecosystem.baoserver import BaoServer
@@ -314,12 +315,13 @@ async def _policies(client: Client, bao: BaoServer) -> AsyncIterator[str]:
 
 
 async def _cluster(client: Client, bao: BaoServer) -> AsyncIterator[str]:
-    """A simulated cluster, whose API is asked by Vault whether a service account is genuine. Cluster API, which brings
-    objects into clusters, is played here."""
-    await client.create(CUSTOM_RESOURCE_DEFINITIONS, _sets())
+    """A simulated cluster, whose API is asked by Vault whether a service account is genuine."""
     namespace = "default"
     await client.create(inprocess.CLAIMS, inprocess.claim("shop", workerReplicas=1))
-    await _bring_inside(client, namespace, "shop-secret-store")
+    await until(
+        lambda: client.get(CLUSTER_RESOURCE_SETS, "shop-secret-store", namespace),
+        lambda it: conditions.is_true(it, "ResourcesApplied"),
+    )
     await until(
         lambda: client.get(inprocess.CLAIMS, "shop", namespace),
         lambda it: conditions.is_true(it, "VaultConfigured"),
@@ -354,57 +356,6 @@ async def _cluster(client: Client, bao: BaoServer) -> AsyncIterator[str]:
     left = [each for each in bao.call("LIST", "sys/policies/acl")["data"]["keys"] if "cluster" in each]
     assert left == ["steelyard-cluster-test"], left
     yield "with the cluster its engine, policy and secrets are gone"
-
-
-def _sets() -> Object:
-    kind = inside.CLUSTER_RESOURCE_SETS
-    schema: Object = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    version: Object = {
-        "name": kind.version,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": schema},
-        "subresources": {"status": {}},
-    }
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": kind.group_resource},
-        "spec": {
-            "group": kind.group,
-            "scope": "Namespaced",
-            "names": {"kind": kind.kind, "plural": kind.plural, "singular": "clusterresourceset"},
-            "versions": [version],
-        },
-    }
-
-
-async def _bring_inside(client: Client, namespace: str, name: str) -> None:
-    kinds = {
-        "Namespace": NAMESPACES,
-        "ServiceAccount": Resource("", "v1", "serviceaccounts", "ServiceAccount"),
-        "ClusterRoleBinding": Resource(
-            "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
-        ),
-    }
-    await until(lambda: client.get(inside.CLUSTER_RESOURCE_SETS, name, namespace), lambda _: True)
-    secret = await client.get(SECRETS, name, namespace)
-    made = json.loads(base64.b64decode(secret["data"]["objects.json"]))
-    assert [each["kind"] for each in made][-1] == "ClusterSecretStore", made
-    found = await until(lambda: client.get(SECRETS, "shop-kubeconfig", namespace), lambda _: True)
-    cluster = HttpClient.from_kubeconfig(base64.b64decode(found["data"]["value"]).decode())
-    try:
-        for each in made:
-            if each["kind"] in kinds:
-                await until(
-                    lambda each=each: cluster.apply(kinds[each["kind"]], each, field_manager="cluster-api"),
-                    lambda _: True,
-                )
-    finally:
-        await cluster.close()
-    applied = {"type": "ResourcesApplied", "status": "True", "reason": "Applied", "lastTransitionTime": _LONG_AGO}
-    status: Object = {"status": {"conditions": [applied]}}
-    await client.patch(inside.CLUSTER_RESOURCE_SETS, name, status, namespace, subresource="status")
 
 
 async def _account_token(kubeconfig: str, namespace: str, name: str) -> str:
@@ -715,7 +666,7 @@ async def _troubles(client: Client, bao: BaoServer) -> AsyncIterator[str]:
 
 async def _token(folder: Path, bao: BaoServer) -> AsyncIterator[str]:
     """Another platform on the same Vault, with a token that is renewed."""
-    made = bao.call("POST", "auth/token/create", {"policies": ["steelyard"], "ttl": "6s", "renewable": True})
+    made = bao.call("POST", "auth/token/create", {"policies": ["steelyard"], "ttl": "20s", "renewable": True})
     file = folder / "token"
     file.write_text(made["auth"]["client_token"])
     authority = textwrap.indent(bao.authority.read_text(), " " * 6)
@@ -727,7 +678,7 @@ async def _token(folder: Path, bao: BaoServer) -> AsyncIterator[str]:
     second.mkdir()
     async with inprocess.platform(second, text) as client:
         await ready(client, CLUSTER_SECRET_STORES, "vault-backend")
-        await asyncio.sleep(10)
+        await asyncio.sleep(25)
         assert bao.status("GET", "auth/token/lookup-self", token=made["auth"]["client_token"]) == 200, "not renewed"
         await ready(client, CLUSTER_SECRET_STORES, "vault-backend")
         secret = await client.get(SECRETS, "vault-login", HOME)

@@ -67,8 +67,8 @@ def problems(text: str) -> list[str]:
             id="a boolean is no number",
         ),
         pytest.param(
-            "infrastructure: kvm",
-            "platform.yaml:1: infrastructure: this version of Steelyard cannot make machines of kvm; "
+            "infrastructure: metal3",
+            "platform.yaml:1: infrastructure: this version of Steelyard cannot make machines of metal3; "
             "it offers: simulated",
             id="infrastructure of a later version",
         ),

@@ -24,6 +24,8 @@ import uvloop
 from tests.conformance import upstream
 from tests.conformance.replay import Server
 from tests.harness import end_in_order
+from tests.providers.kvm import daemons
+from tests.providers.kvm import kills as kvmkills
 from tests.soak import damage, disk, kills, previews, properties
 from tests.soak.fuzz import campaign
 from tests.soak.hostile import report as hostile_report
@@ -109,6 +111,16 @@ def _previews(folder: Path, given: argparse.Namespace) -> bool:
     return not figures.wrong
 
 
+def _kvm(_: Path, given: argparse.Namespace) -> bool:
+    if problem := daemons.missing():
+        print(f"kvm: SKIPPED, {problem}")
+        return True
+    figures = kvmkills.run(given.count, given.seed, _say)
+    print(f"kvm: {figures.summary()}")
+    print("".join(f"  {complaint}\n" for complaint in figures.wrong[:20]), end="")
+    return not figures.wrong
+
+
 PARTS: Final[dict[str, tuple[Part, int]]] = {
     "kills": (_kills, 500),
     "disk": (_disk, 10),
@@ -117,6 +129,7 @@ PARTS: Final[dict[str, tuple[Part, int]]] = {
     "properties": (properties.run, 5_000),
     "hostile": (_hostile, 600),
     "previews": (_previews, 1_000),
+    "kvm": (_kvm, 200),
 }
 
 

@@ -238,8 +238,8 @@ async def test_a_paused_claim_is_left_alone_until_it_goes_on(stage: Stage, annot
 
 
 async def test_a_claim_stored_for_an_infrastructure_that_is_not_there_is_refused_on_the_claim(tmp_path: Path) -> None:
-    async with stages.opened(tmp_path, infrastructures=("simulated", "kvm")) as stage:
-        await stage.claim(infrastructure="kvm")
+    async with stages.opened(tmp_path, infrastructures=("simulated", "metal3")) as stage:
+        await stage.claim(infrastructure="metal3")
 
         assert (await stage.condition("Synced"))[:2] == ("False", "InfrastructureNotAvailable")
         assert (await stage.condition("Ready"))[:2] == ("False", "InfrastructureNotAvailable")

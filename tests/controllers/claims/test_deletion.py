@@ -47,8 +47,8 @@ async def test_the_secret_goes_first_and_everything_else_waits_for_the_cluster(s
 
 
 async def test_a_claim_can_be_deleted_before_its_cluster_exists(tmp_path: Path) -> None:
-    async with stages.opened(tmp_path, infrastructures=("simulated", "kvm")) as stage:
-        await stage.claim(infrastructure="kvm")
+    async with stages.opened(tmp_path, infrastructures=("simulated", "metal3")) as stage:
+        await stage.claim(infrastructure="metal3")
         await stage.client.delete(CLAIMS, "dev", NAMESPACE)
         await stage.settle()
 

@@ -37,13 +37,7 @@ integrations:
   backstage: {enabled: true}
 """
 SPACES = ("argocd", "crossplane-system", "backstage", "shared-services")
-OF_OTHERS = (
-    argocd.APPLICATIONS,
-    inside.CLUSTER_RESOURCE_SETS,
-    PUSH_SECRETS,
-    sharedservices.SERVICE_ENTRIES,
-    VAULT_ENTRIES,
-)
+OF_OTHERS = (argocd.APPLICATIONS, PUSH_SECRETS, sharedservices.SERVICE_ENTRIES, VAULT_ENTRIES)
 KUBECONFIG = test_kubevirt.KUBECONFIG.replace(b"192.168.0.225:6443", b"127.0.0.1:40001")
 
 
@@ -73,7 +67,12 @@ def encoded(value: bytes) -> str:
 
 async def programs_are_done(stage: Stage, *kinds: Resource) -> None:
     """Each says so in its own words."""
-    condition: Object = {"status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "Done"}
+    condition: Object = {
+        "status": "True",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        "reason": "Done",
+        "message": "",
+    }
     said: dict[Resource, Object] = {
         argocd.APPLICATIONS: {"sync": {"status": "Synced"}, "health": {"status": "Healthy"}},
         inside.CLUSTER_RESOURCE_SETS: {"conditions": [{"type": "ResourcesApplied", **condition}]},
@@ -91,7 +90,7 @@ async def made(stage: Stage) -> set[str]:
     """`namespace/Kind` of what there is for other programs."""
     return {
         f"{objects.namespace(obj)}/{kind.kind}"
-        for kind in (*OF_OTHERS, NETWORK_POLICIES, CONFIG_MAPS, SECRETS)
+        for kind in (*OF_OTHERS, inside.CLUSTER_RESOURCE_SETS, NETWORK_POLICIES, CONFIG_MAPS, SECRETS)
         for obj in (await stage.client.list(kind)).items
         if names.CLAIM_NAME in objects.labels(obj)
     }
@@ -242,7 +241,7 @@ async def test_a_network_plugin_comes_from_manifests_that_are_there_later(
     platform = "kubevirt: {networkManifests: {cilium: [{name: cilium}]}}"
     async with stages.opened(tmp_path, platform) as stage:
         await stage.namespace("steelyard-system")
-        await install(stage, kubevirt.CLUSTERS, kubevirt.MACHINE_TEMPLATES, inside.CLUSTER_RESOURCE_SETS)
+        await install(stage, kubevirt.CLUSTERS, kubevirt.MACHINE_TEMPLATES)
         await stage.claim(infrastructure="kubevirt")
         assert (await stage.condition("NetworkInstalled"))[:2] == ("False", "ManifestsNotUsable")
         await test_kubevirt.lifecycle_brings_it_about(stage)

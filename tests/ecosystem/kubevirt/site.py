@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar, cast
@@ -23,32 +23,25 @@ from steelyard.kube import errors, objects
 from steelyard.kube.client import kubeconfig as kubeconfigs
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from steelyard.kube.runtime import conditions
+from steelyard.kube.resources import Resource
 from steelyard.kube.runtime.manager import Manager
 from steelyard.settings import Platform
 from tests.conformance import keys, upstream
 from tests.ecosystem import managers
 from tests.ecosystem.kubevirt.hypervisor import Hypervisor
-from tests.ecosystem.managers import Hooks
+from tests.ecosystem.managers import Managing
 from tests.harness import ROOT, built
 
 T = TypeVar("T")
 
 PROVIDER: Final = "sigs.k8s.io/cluster-api-provider-kubevirt"
-PROGRAMS: Final = ("cluster-api", "kubeadm-bootstrap", "kubeadm-control-plane", "cluster-api-provider-kubevirt")
+_PROVIDER: Final = "cluster-api-provider-kubevirt"
+PROGRAMS: Final = (*managers.CORE, _PROVIDER)
 DEFINITIONS: Final = ROOT.parent / "shared" / "crds"
 _PLAYED: Final = ("kubevirt", "cdi")
 _STEP_SECONDS: Final = 120.0
 _SHOWN: Final = 2000
 _LINES: Final = 8
-_WEBHOOKS: Final = {
-    kind: Resource("admissionregistration.k8s.io", "v1", plural, kind, namespaced=False)
-    for kind, plural in (
-        ("MutatingWebhookConfiguration", "mutatingwebhookconfigurations"),
-        ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
-    )
-}
 
 
 class CountingClient(HttpClient):
@@ -112,58 +105,25 @@ async def running(folder: Path, platform: Platform, version: str) -> AsyncGenera
         client, controller = HttpClient(connection), CountingClient(connection, user_agent="steelyard-claims")
         stack.push_async_callback(client.close)
         stack.push_async_callback(controller.close)
-        await _manage(stack, client, programs, kubeconfig, folder)
+        managing = await asyncio.to_thread(_managing, programs)
+        await managers.manage(stack, client, managing, kubeconfig, folder, await asyncio.to_thread(_played))
         site = Site(client, Hypervisor(client, folder, version), controller)
         await _claims(stack, site, platform)
         site.tasks.append(_background(stack, site.hypervisor.run()))
         yield site
 
 
-async def _manage(
-    stack: contextlib.AsyncExitStack, client: HttpClient, programs: Iterable[str], kubeconfig: Path, folder: Path
-) -> None:
-    """Defines the kinds, starts the managers, and has the API call their webhooks."""
-    ports = upstream.free_ports(2 * len(PROGRAMS))
-    authority = await asyncio.to_thread(managers.write_keys, folder / "webhooks")
-    hooks = {name: Hooks(ports.pop(), authority) for name in PROGRAMS}
-    folders = await asyncio.to_thread(_folders)
-    found = [
-        *(
-            definition
-            for name in PROGRAMS[:3]
-            for definition in managers.definitions(folders[name], managers.CONTRACT, hooks[name])
-        ),
-        # It speaks the older contract; Cluster API converts for it what it reads.
-        *managers.definitions(folders[PROGRAMS[3]], {"cluster.x-k8s.io/v1beta1": "v1alpha1"}),
-        *await asyncio.to_thread(_played),
-    ]
-    await _define(client, found)
-    for name, program in zip(PROGRAMS, programs, strict=True):
-        health = ports.pop()
-        silent = "--metrics-bind-addr=0" if name == PROGRAMS[3] else "--diagnostics-address=0"
-        manager = managers.running(program, kubeconfig, folder, folder / "webhooks", hooks[name], health, [silent])
-        stack.enter_context(manager)
-        await managers.ready(health)
-    for name in PROGRAMS:
-        for configuration in managers.webhooks(folders[name], name, hooks[name]):
-            await client.create(_WEBHOOKS[configuration["kind"]], configuration)
-
-
-async def _define(client: HttpClient, definitions: Iterable[Object]) -> None:
-    wanted = list(definitions)
-    for definition in wanted:
-        await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
-    deadline = time.monotonic() + managers.READY_SECONDS
-    for definition in wanted:
-        name = objects.name(definition)
-        while not conditions.is_true(await client.get(CUSTOM_RESOURCE_DEFINITIONS, name), "Established"):
-            assert time.monotonic() < deadline, f"{name} was not established"
-            await asyncio.sleep(0.1)
+def _managing(programs: Sequence[str]) -> list[Managing]:
+    # It speaks the older contract; Cluster API converts for it what it reads.
+    labels = {"cluster.x-k8s.io/v1beta1": "v1alpha1"}
+    folder = managers.folder_of(PROVIDER, _PROVIDER)
+    provider = Managing(_PROVIDER, programs[-1], folder, labels, "--metrics-bind-addr=0", converts=False)
+    return [*managers.core(programs[:-1]), provider]
 
 
 async def _claims(stack: contextlib.AsyncExitStack, site: Site, platform: Platform) -> None:
     """What `steelyard crds` prints, and the controller."""
-    await _define(site.client, shipped.definitions(platform, offering.STANDARD))
+    await managers.define(site.client, shipped.definitions(platform, offering.STANDARD))
     for policy, binding in shipped.guards(platform, offering.STANDARD):
         await site.client.create(policies.POLICIES, policy)
         await site.client.create(policies.BINDINGS, binding)
@@ -184,12 +144,6 @@ def _background(stack: contextlib.AsyncExitStack, work: Awaitable[None]) -> asyn
 
     stack.push_async_callback(end)
     return task
-
-
-def _folders() -> Mapping[str, Path]:
-    core = managers.folder_of(managers.CLUSTER_API, "cluster-api")
-    own = (core, core / "bootstrap" / "kubeadm", core / "controlplane" / "kubeadm")
-    return dict(zip(PROGRAMS, (*own, managers.folder_of(PROVIDER, PROGRAMS[3])), strict=True))
 
 
 def _played() -> list[Object]:

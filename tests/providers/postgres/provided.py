@@ -12,7 +12,6 @@ import contextlib
 import importlib
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +27,7 @@ from steelyard.kube.runtime import conditions
 from steelyard.kube.runtime.keys import Key
 from steelyard.providers.postgres.embedded import programs
 from steelyard.providers.postgres.embedded.programs import Programs
+from tests import postgresserver, scratch
 from tests.postgresserver import PostgresServer
 from tests.providers.postgres.ourkinds import CONFIG, NAMESPACE, Rig
 
@@ -41,7 +41,7 @@ _HBA: Final = "host all postgres 127.0.0.1/32 trust\nhost all all 127.0.0.1/32 s
 def all_programs() -> list[Programs]:
     """The host's and the wheel's, one of each: whatever holds must hold on both."""
     found = {each.is_wheel: each for each in sorted(programs.everywhere(), key=lambda each: each.major)}
-    return list(found.values())
+    return [each for each in found.values() if each.is_wheel or not postgresserver.IS_WHEEL_WANTED]
 
 
 def each_programs() -> Iterator[Any]:
@@ -51,9 +51,8 @@ def each_programs() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def folder() -> Generator[Path]:
-    """One that a server's user can enter: pytest's own can nobody else."""
-    made = Path(tempfile.mkdtemp(prefix="steelyard-postgres-"))
-    made.chmod(0o755)
+    """One that a server's user can enter."""
+    made = scratch.folder("postgres")
     try:
         yield made
     finally:

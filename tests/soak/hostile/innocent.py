@@ -11,6 +11,7 @@ Notes are lines of JSON, in the clock that all processes of a machine share:
     [kind, due, seconds, wrong]         an answer; `wrong` is empty when it was the right one
     ["beat", now, oldest, lag, bytes]   ten times a second: for how long the oldest request is unanswered, how late this
                                         process itself was, and the server's resident memory
+                                        at its highest since the last beat
 It ends with SIGTERM, after it has waited a while for what is still to come.
 """
 
@@ -246,7 +247,7 @@ class Innocent:
             await asyncio.sleep(max(0.0, due - time.monotonic()))
             now = time.monotonic()
             oldest = max((now - since for since in self._pending.values()), default=0.0)
-            self._notes.add("beat", now, oldest, now - due, memory.resident(self._field.processes))
+            self._notes.add("beat", now, oldest, now - due, memory.peak(self._field.processes))
             self._notes.flush()
             due = max(due, now - _BEAT_SECONDS)
 

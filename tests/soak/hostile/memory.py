@@ -8,13 +8,20 @@ was seen with 414 MB for that moment.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
 def resident(processes: Iterable[int]) -> int:
     """Bytes; what has ended has none."""
-    return sum(_resident(pid) for process in processes for pid in (process, *_children(process)))
+    return sum(_resident(pid) for process in processes for pid in (process, *_descendants(process)))
+
+
+def peak(processes: Iterable[int]) -> int:
+    """The most since this was asked last, however short it was: the kernel notes the highest of each process. Those of
+    several processes are added up, though they may not have been at the same moment."""
+    return sum(_peak(pid) for process in processes for pid in (process, *_descendants(process)))
 
 
 def _resident(pid: int) -> int:
@@ -25,13 +32,32 @@ def _resident(pid: int) -> int:
         return 0
 
 
-def _children(pid: int) -> list[int]:
-    try:
-        children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
+def _peak(pid: int) -> int:
+    now = _resident(pid)
+    with contextlib.suppress(OSError, KeyError):
+        fields = [line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
+        told = {each[0]: int(each[1]) * 1024 for each in fields if each[0].startswith("Vm")}
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+        return now + max(0, told["VmHWM:"] - told["VmRSS:"])
+    return now
+
+
+def _descendants(pid: int) -> Iterator[int]:
     own = _command(pid)
-    return [child for child in children if _command(child) != own]
+    for child in _children(pid):
+        if _command(child) != own:
+            yield child
+            yield from _descendants(child)
+
+
+def _children(pid: int) -> list[int]:
+    """Of each of its threads."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):
+                found += map(int, (thread / "children").read_text().split())
+    return found
 
 
 def _command(pid: int) -> bytes:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import os
 import random
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import AsyncGenerator
@@ -15,7 +18,7 @@ import pytest
 
 from steelyard.kube import pki
 from tests.harness import ROOT
-from tests.soak.hostile import catalogue, observed, search
+from tests.soak.hostile import catalogue, memory, observed, search
 from tests.soak.hostile.attack import Aim
 from tests.soak.hostile.field import Field, Identity
 from tests.soak.hostile.innocent import INTERVAL
@@ -103,6 +106,39 @@ async def test_a_server_that_does_as_it_should_is_not_complained_of(tmp_path: Pa
     assert span.wrong == []
     assert {sample.kind for sample in span.samples} >= {"admin get", "create", "watch", "new connection"}
     assert span.peak > 1_000_000
+
+
+_GROWS = """
+import subprocess, sys
+child = subprocess.Popen(["sleep", "60"])
+for line in sys.stdin:
+    b"x" * int(line)
+    print(child.pid, flush=True)
+"""
+
+
+def test_memory_that_was_needed_for_a_moment_counts_and_so_does_what_a_server_has_started() -> None:
+    with subprocess.Popen([sys.executable, "-c", _GROWS], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        given, taken = process.stdin, process.stdout
+        assert given is not None
+        assert taken is not None
+
+        def grow(size: int) -> int:
+            given.write(f"{size}\n".encode())
+            given.flush()
+            return int(taken.readline())
+
+        child = grow(0)
+        try:
+            memory.peak([process.pid])
+            before = memory.peak([process.pid])
+            assert before > memory.resident([child]) > 0
+            grow(80_000_000)
+            assert memory.peak([process.pid]) > before + 70_000_000
+            assert memory.peak([process.pid]) < before + 10_000_000
+        finally:
+            os.kill(child, signal.SIGKILL)
+            process.kill()
 
 
 def test_every_attack_can_be_told_and_brought_back() -> None:
