@@ -4,13 +4,16 @@
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+# That tests use, each with the package that has it where that is called otherwise.
+PROGRAMS := strace redis-server libvirtd=libvirt-daemon virsh=libvirt-clients dnsmasq=dnsmasq-base iptables \
+	qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: bytecode help up demo test check format conformance ecosystem crash soak bench facts reference recordings package clean
+.PHONY: bytecode help up demo test check format conformance ecosystem e2e crash soak bench facts reference recordings package clean
 
 help: ## list these commands
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 12
+	@grep -E '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9]+):.*## /\1\t/' | expand -t 12
 
 up: $(VENV)/.run bytecode ## run the platform in the foreground; Ctrl-C ends it
 	@$(BIN)/steelyard up $(ARGS)
@@ -34,8 +37,11 @@ format: $(VENV)/.dev ## format the code and mend what the linter can
 conformance: $(VENV)/.dev ## compare our API server with kube-apiserver, request by request (builds it first)
 	@$(BIN)/python -m tests.conformance $(ARGS)
 
-ecosystem: $(VENV)/.dev ## run other people's software: kr8s's tests, Cluster API's manager (builds it); ARGS=--full: KubeVirt's provider too
+ecosystem: $(VENV)/.dev ## run other people's software: kr8s's tests, Cluster API's manager, clusterctl, kubeadm (builds them); ARGS=--full: KubeVirt's provider too
 	@$(BIN)/python -m tests.ecosystem $(ARGS)
+
+e2e: $(VENV)/.dev bytecode ## clusters of real virtual machines, as root and for half an hour or more; ARGS=--ha: three control planes
+	@$(BIN)/python -m tests.machines $(ARGS)
 
 crash: $(VENV)/.dev ## kill -9 at every write of a cluster's life, restart, compare the end
 	@$(BIN)/python -m tests.crash $(ARGS)
@@ -71,5 +77,5 @@ $(VENV)/.run: pyproject.toml constraints.txt tools/setup.sh
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt tools/setup.sh
-	@sh tools/setup.sh $(VENV) '.[test,check,tools]' 'strace redis-server'
+	@sh tools/setup.sh $(VENV) '.[test,check,tools]' '$(PROGRAMS)' kvm
 	@touch $(VENV)/.run $@

@@ -1,6 +1,7 @@
 """`make bench`: how fast our API server is beside kube-apiserver with etcd, in the same run on the same machine.
 
-python -m bench                     all: three rounds of each server in turn, clusters, idle, plans, clones, databases
+python -m bench                     all: three rounds of each server in turn, clusters, idle, plans, clones, databases,
+                                    the function for Crossplane, machines of a KVM host
 python -m bench --quick             the API servers only, one round each, fewer requests
 python -m bench --ours              without upstream, which then need not be built
 python -m bench --only clusters     one part
@@ -16,12 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bench import clones, clusters, databases, figures, plans, requests, rounds
+from bench import clones, clusters, databases, figures, functions, machines, plans, requests, rounds
 from bench.figures import Round
 from bench.servers import Ours, Server, Upstream
 from tests.harness import ROOT, end_in_order
 
 PAGE: Final = ROOT / "docs" / "benchmarks.md"
+_PARTS: Final = ("api", "clusters", "plans", "clones", "databases", "function", "machines")
 _BEGIN, _END = "<!-- measured -->\n", "<!-- end of what was measured -->\n"
 
 
@@ -30,7 +32,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one round of each API server, fewer requests")
     parser.add_argument("--ours", action="store_true", help="leave upstream out")
     parser.add_argument("--rounds", type=int, default=0, help="lives of each server: 3, or 1 with --quick")
-    parser.add_argument("--only", choices=("api", "clusters", "plans", "clones", "databases"), help="one part")
+    parser.add_argument("--only", choices=_PARTS, help="one part")
     parser.add_argument("--clusters", type=int, default=100)
     parser.add_argument("--rendered", type=int, default=10_000, help="claims that are rendered")
     parser.add_argument("--planned", type=int, default=1_000, help="live claims that are planned over")
@@ -38,6 +40,7 @@ def main() -> None:
         "--megabytes", type=int, default=0, help="of the database that is copied: 1000, or 100 with --quick"
     )
     parser.add_argument("--databases", type=int, default=200, help="that are idle")
+    parser.add_argument("--machines", type=int, default=50, help="of a KVM host that are made at once")
     parser.add_argument("--idle-seconds", type=float, default=120.0)
     parser.add_argument("--record", action="store_true", help="write the table into docs/benchmarks.md")
     given = parser.parse_args()
@@ -60,6 +63,10 @@ def main() -> None:
             clones.measure(given.megabytes or (100 if given.quick else 1000))
         if given.only == "databases" or (given.only is None and not given.quick):
             asyncio.run(databases.measure(folder, 5 if given.quick else 20, given.databases, given.idle_seconds))
+        if given.only == "function" or (given.only is None and not given.quick):
+            asyncio.run(functions.measure(folder, 300 if given.quick else 1500))
+        if given.only == "machines" or (given.only is None and not given.quick):
+            asyncio.run(machines.measure(folder / "machines", 3 if given.quick else 10, given.machines))
 
 
 def api_servers(folder: Path, sizes: rounds.Sizes, count: int, *, with_upstream: bool) -> str:

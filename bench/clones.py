@@ -12,6 +12,7 @@ import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -83,7 +84,9 @@ _RULES: Final = {
 def measure(megabytes: int, rounds: int = 1) -> None:
     """Prints as it goes; the better of each side's rounds counts."""
     # As a server is that was set up for such a size; both sides have the same.
-    with running(shared_buffers="512MB", max_wal_size="4GB", maintenance_work_mem="128MB") as server:
+    with running(
+        Path(tempfile.gettempdir()), shared_buffers="512MB", max_wal_size="4GB", maintenance_work_mem="128MB"
+    ) as server:
         server.create_database("shop")
         _fill(server, megabytes)
         by_hand: list[tuple[float, float]] = []

@@ -76,6 +76,8 @@ def _commands(node: Any, path: str) -> Iterator[Command]:
     for name, child in cast("dict[str, Any]", node.commands).items():
         words = f"{path} {name}".strip()
         if hasattr(child, "commands"):
+            if child.invoke_without_command:
+                yield _command(words, child)
             yield from _commands(child, words)
         else:
             yield _command(words, child)

@@ -1,10 +1,12 @@
 #!/bin/sh
 # Makes the virtual environment $1 and installs $2 into it, versions from constraints.txt. $3, if given, are programs that
-# the tests use. Asks apt for what is missing on a bare Debian or Ubuntu; on other systems it says what to install.
+# the tests use, as "program" or "program=package"; $4 is an extra that needs a compiler, left out where there is none. Asks
+# apt for what is missing on a bare Debian or Ubuntu; on other systems it says what to install.
 set -eu
 venv=$1
 what=$2
 programs=${3:-}
+compiled=${4:-}
 
 sudo=""
 [ "$(id -u)" = 0 ] || sudo=sudo
@@ -34,17 +36,38 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     fi
 fi
 
-for program in $programs; do
-    command -v "$program" >/dev/null 2>&1 && continue
-    if command -v apt-get >/dev/null 2>&1; then
-        echo "Installing $program, which some tests use." >&2
-        { $sudo apt-get update -qq && $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$program" >/dev/null; } ||
-            echo "Could not install $program; the tests that need it will be skipped and say so." >&2
-    else
-        echo "$program is not installed; the tests that need it will be skipped and say so." >&2
+# The packages "$1", each by itself, for the reason "$2".
+install() {
+    if ! command -v apt-get >/dev/null 2>&1; then
+        echo "$1: not installed; the tests that need it will be skipped and say so." >&2
+        return 0
     fi
+    echo "Installing $1, which $2." >&2
+    $sudo apt-get update -qq || true
+    for package in $1; do
+        $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null ||
+            echo "Could not install $package; the tests that need it will be skipped and say so." >&2
+    done
+}
+
+# Those of the superuser are not in everybody's path.
+PATH=$PATH:/usr/sbin:/sbin
+missing=""
+for program in $programs; do
+    command -v "${program%%=*}" >/dev/null 2>&1 || missing="$missing ${program#*=}"
 done
+[ -z "$missing" ] || install "${missing# }" "some tests use"
 
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 echo "Installing Steelyard into $venv ..." >&2
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable "$what"
+
+if [ -n "$compiled" ]; then
+    if ! { command -v gcc && pkg-config --exists libvirt && [ -e "$("$python" -c \
+        'import sysconfig; print(sysconfig.get_paths()["include"])')/Python.h" ]; } >/dev/null 2>&1; then
+        install "gcc libc6-dev pkg-config libvirt-dev python3-dev" "the extra $compiled is built with"
+    fi
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+        --editable ".[$compiled]" ||
+        echo "Could not build the extra $compiled; the tests that need it will be skipped and say so." >&2
+fi
