@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from steelyard import settings
+from steelyard.cli import checks
 from steelyard.settings.postgresservers import Address
 from steelyard.settings.problems import SettingsError
 
@@ -57,3 +58,20 @@ postgresql:
     assert chosen("team-a", "production").provider_config == "for-production"
     assert chosen("payments", "production").provider_config == "for-payments"
     assert list(platform.postgresql.all_servers()) == ["postgres-provider", "for-production", "for-payments"]
+
+
+def test_doctor_tells_of_a_server_that_others_reach_and_secrets_do_not_name() -> None:
+    listening = "embedded: {listen: {address: 192.0.2.10}}"
+    unnamed = settings.parse(f"postgresql: {{{listening}}}")
+    [found] = checks.unnamed_servers(unnamed)
+    assert found.level == "note"
+    assert (
+        "postgres-provider listens at 192.0.2.10 for other machines, but connection Secrets name loopback" in found.text
+    )
+    further = f"servers: [{{providerConfig: payments, namespaces: [payments], {listening}}}]"
+    [found] = checks.unnamed_servers(settings.parse(f"postgresql: {{host: db.example.com, {listening}, {further}}}"))
+    assert "the server payments listens" in found.text
+
+
+def test_doctor_is_silent_about_servers_on_loopback() -> None:
+    assert list(checks.unnamed_servers(settings.parse(""))) == []

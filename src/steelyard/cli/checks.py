@@ -77,6 +77,7 @@ def _platform_file(chosen: Chosen) -> Iterator[Finding]:
     platform = chosen.platform
     yield Finding("ok", "platform file", f"{origin}; domain {platform.domain}, {platform.infrastructure} machines")
     yield from ended_versions(platform, datetime.datetime.now(datetime.UTC).date())
+    yield from unnamed_servers(platform)
 
 
 def ended_versions(platform: Platform, today: datetime.date) -> Iterator[Finding]:
@@ -95,6 +96,21 @@ def ended_versions(platform: Platform, today: datetime.date) -> Iterator[Finding
             f"{what}; it is the version of {', '.join(names)}. Set kubernetesVersion of these environments to a newer "
             "one, one minor version at a time: clusters that name none follow",
         )
+
+
+def unnamed_servers(platform: Platform) -> Iterator[Finding]:
+    """PostgreSQL servers that other machines reach, under a name that only this machine understands."""
+    postgresql = platform.postgresql
+    for server in (postgresql, *postgresql.servers):
+        listen = server.embedded.listen
+        if server.dsn is None and listen is not None and server.host is None:
+            yield Finding(
+                "note",
+                "databases",
+                f"the server {server.provider_config} listens at {listen.address} for other machines, but connection "
+                "Secrets name loopback, which leads nowhere from there. Set host beside its embedded in the platform "
+                "file to a name or address at which they reach this machine",
+            )
 
 
 def _data_directory(where: DataDir) -> Iterator[Finding]:
