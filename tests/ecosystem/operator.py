@@ -19,6 +19,8 @@ KIND = ("bakeries.example.org",)
 @kopf.on.startup()
 def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
     settings.networking.request_timeout = 10
+    # A timer that runs in the moment of a deletion is looked at again after a minute otherwise.
+    settings.background.cancellation_polling = 0.5
 
 
 @kopf.on.create(*KIND)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.harness import ROOT
+from tests.providers.kvm import daemons
 
 _INSIDE: Final = "STEELYARD_BARE_HOST"
 _INIT: Final = 'trap : INT TERM; "$@" & wait $!'
@@ -84,6 +85,7 @@ class BareHost:
         for place in _FORGOTTEN:
             place.mkdir(parents=True, exist_ok=True)
             subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(place)], check=True)
+        subprocess.run(["sh", "-euc", daemons.ACCOUNTS], check=True)
         self._start("virtlogd")
         self.start_libvirtd()
 

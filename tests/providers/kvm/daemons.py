@@ -30,11 +30,24 @@ PROGRAMS: Final = (
 )
 _DEADLINE: Final = 120.0
 _STATE: Final = ("/run/libvirt", "/var/lib/libvirt", "/etc/libvirt", "/var/log/libvirt", "/var/cache/libvirt")
+ACCOUNTS: Final = """
+for each in passwd group; do
+    if ! getent $each libvirt-qemu >/dev/null; then
+        cp /etc/$each /run/libvirt/$each
+        [ $each = group ] && made=libvirt-qemu:x:64055: || made=libvirt-qemu:x:64055:64055::/nonexistent:/bin/false
+        echo $made >>/run/libvirt/$each
+        mount --bind /run/libvirt/$each /etc/$each
+    fi
+done
+"""
+"""libvirtd does not start without the user that Debian's libvirt-daemon-system makes, whoever is to run QEMU: where
+there is none, the mount namespace has one."""
 _INSIDE: Final = """
 set -eu
 mount --make-rprivate /
 for each in {state}; do mkdir -p $each; mount -t tmpfs tmpfs $each; done
 mkdir -p /etc/libvirt/qemu /run/libvirt/common
+{accounts}
 {more}
 ip link set lo up
 cat >/etc/libvirt/qemu.conf <<END
@@ -69,7 +82,7 @@ def missing() -> str:
 class Libvirtd:
     def __init__(self, *, more: str = "") -> None:
         """`more` are commands inside, before libvirtd starts."""
-        script = _INSIDE.format(state=" ".join(_STATE), more=more)
+        script = _INSIDE.format(state=" ".join(_STATE), accounts=ACCOUNTS, more=more)
         environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
         self._process = subprocess.Popen(
             [
@@ -83,8 +96,13 @@ class Libvirtd:
             env=environment,
             start_new_session=True,
         )
-        self.pid = self._inner()
-        self._wait()
+        try:
+            self.pid = self._inner()
+            self._wait()
+        except BaseException:
+            self._process.kill()
+            self._process.wait(_DEADLINE)
+            raise
 
     def _inner(self) -> int:
         """The first process inside, as it is called outside."""
