@@ -6,8 +6,10 @@ optional property (never `anyOf` with null); unknown fields are left to pruning.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, cast
 
+import orjson
 from pydantic import TypeAdapter
 
 from steelyard.api.model import ApiModel, Kind
@@ -98,9 +100,14 @@ def _at(schema: Object, place: str) -> Object:
 
 def model_schema(model: type[ApiModel]) -> Object:
     """The structural schema of one model."""
+    # Read anew each time, which also parts what definitions used twice would share, and YAML would print as anchors.
+    return cast(Object, orjson.loads(_written(model)))
+
+
+@functools.cache
+def _written(model: type[ApiModel]) -> bytes:
     generated = TypeAdapter(model).json_schema(by_alias=True)
-    # The copy parts what definitions used twice would share, and YAML would print as anchors.
-    return objects.copy(_structural(generated, objects.mapping(generated.get("$defs"))))
+    return orjson.dumps(_structural(generated, objects.mapping(generated.get("$defs"))))
 
 
 def _structural(node: Object, definitions: Object) -> Object:

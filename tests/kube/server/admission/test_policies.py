@@ -12,6 +12,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, SERVICE_ACCOUNTS, Resource
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import AUTHENTICATED, User
+from steelyard.kube.server.expressions import compiling
 from tests.kube.server.access.test_rbac import grant, rule
 from tests.kube.server.bench import PARTS, WIDGETS, Bench, Clock, eventually, make, make_call, widget
 
@@ -208,3 +209,20 @@ async def test_a_token_is_not_made_for_whom_a_policy_protects(bench: Bench) -> N
     with pytest.raises(errors.Invalid, match="denied request"):
         await ask()
     assert (await ask(expirationSeconds=600))["status"]["token"]
+
+
+def test_what_a_policy_says_is_compiled_once_and_again_when_it_says_something_else() -> None:
+    variables = [{"name": "size", "expression": "object.spec.size"}]
+    given: Object = policy("variables.size < 5", variables=variables)["spec"]
+    known = compiling.compile_(given)
+    assert compiling.compile_({**given, "matchConstraints": {}}) is known
+    for changed in (
+        policy("variables.size < 6", variables=variables),
+        policy(
+            "variables.size < 5", variables=[{"name": "size", "expression": "params.size"}], paramKind={"kind": "A"}
+        ),
+        policy("variables.size < 5"),
+    ):
+        again = compiling.compile_(changed["spec"])
+        assert again is not known
+        assert again.validations[0] != known.validations[0]
