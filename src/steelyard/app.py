@@ -312,8 +312,7 @@ async def _define_kinds(client: Client, options: Options) -> list[Owner]:
     if parts.LIFECYCLE in options.runs:
         upstream += clusterapi.crds()
     for crd in (*own, *upstream):
-        for version in objects.sequence(objects.at(crd, "spec", "versions")):
-            structural.vouch(objects.mapping(objects.at(version, "schema", "openAPIV3Schema")))
+        structural.vouch_for(crd)
     return await defining.define(client, own, upstream, field_manager=FIELD_MANAGER, tell=options.tell)
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 import yaml
 
+from steelyard import app
 from steelyard.api import clusterfields, resources, workloadcluster
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.compose import offering
@@ -83,13 +84,19 @@ def test_every_schema_is_structural(definition: Object) -> None:
 
 @pytest.mark.parametrize(
     "definition",
-    [*STANDARD.definitions("pnats.cloud"), *clusterapi.crds()],
+    [
+        *STANDARD.definitions("pnats.cloud"),
+        *clusterapi.crds(),
+        *(each for provider in app.PROVIDERS for each in provider.definitions()),
+    ],
     ids=lambda each: each["metadata"]["name"],
 )
 def test_what_the_platform_vouches_for_passes_every_check(definition: Object) -> None:
     """At a start they are not checked again."""
     for version in definition["spec"]["versions"]:
-        assert structural.check(version["schema"]["openAPIV3Schema"], "schema") == []
+        # With another description, since a platform may have been started in this process.
+        schema = {**version["schema"]["openAPIV3Schema"], "description": "which nobody vouches for"}
+        assert structural.check(schema, "schema") == []
 
 
 def test_a_schema_that_nobody_vouches_for_is_checked() -> None:

@@ -32,6 +32,7 @@ from steelyard.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, N
 from steelyard.kube.runtime import conditions
 from steelyard.kube.runtime.clock import SystemClock, Timer
 from steelyard.kube.runtime.manager import Manager
+from steelyard.kube.schema import structural
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.hosting import Hosting
 from steelyard.kube.store.store import Store
@@ -249,6 +250,7 @@ async def opened(folder: Path, delays: Delays = _NO_DELAYS) -> AsyncGenerator[Wh
         whole = Whole(store, inner, api, MovableClock(), delays)
         stack.push_async_callback(whole.hosting.close)
         for definition in (*offering.STANDARD.definitions("steelyard.dev"), *definitions.crds()):
+            structural.vouch_for(definition)
             await whole.client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager="test")
         await whole.client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         await whole.start()

@@ -29,6 +29,7 @@ from steelyard.kube.runtime import conditions
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
+from steelyard.kube.schema import structural
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import User
 from steelyard.kube.store.store import Store
@@ -222,6 +223,7 @@ async def opened(
         stack.push_async_callback(api.close)
         client = cast(Client, LocalClient(api))
         for definition in (*defined(platform.domain, infrastructures), *definitions.crds()):
+            structural.vouch_for(definition)
             await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager="test")
         await app.guard_claims(api, client, platform)
         stage = Stage(store, api, client, platform)

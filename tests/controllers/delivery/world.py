@@ -31,6 +31,7 @@ from steelyard.kube.runtime import conditions
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
+from steelyard.kube.schema import structural
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import User
 from steelyard.kube.store.store import Store
@@ -282,6 +283,7 @@ async def opened(folder: Path, file: str = "") -> AsyncGenerator[World]:
             *secretdelivery.definitions(),
             *(each for each in definitions.crds() if objects.name(each) == capi.CLUSTERS.group_resource),
         ):
+            structural.vouch_for(definition)
             await world.client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager="test")
         await app.guard_claims(api, world.client, platform, OFFERING)
         for name in (TEAM, OTHERS, CREDENTIALS):

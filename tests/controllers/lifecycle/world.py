@@ -35,6 +35,7 @@ from steelyard.kube.runtime import clock, conditions, finalizers, mapping
 from steelyard.kube.runtime.controller import Controller, Result, Watch
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
+from steelyard.kube.schema import structural
 from steelyard.kube.server.api import Api
 from steelyard.kube.store.store import Store
 from steelyard.providers.simulated.ensembles import Ensembles, Host
@@ -108,6 +109,7 @@ async def opened(path: Path) -> AsyncGenerator[World]:
     world = World(store, await Api.start(store))
     try:
         for crd in [*offering.STANDARD.definitions("steelyard.dev"), *definitions.crds()]:
+            structural.vouch_for(crd)
             await world.client.create(resources.CUSTOM_RESOURCE_DEFINITIONS, crd)
         await world.client.create(resources.NAMESPACES, {"metadata": {"name": NAMESPACE}})
         yield world

@@ -23,6 +23,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, Resource
 from steelyard.kube.runtime import conditions
 from steelyard.kube.runtime.manager import Manager
+from steelyard.kube.schema import structural
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.store.store import Store
@@ -261,6 +262,7 @@ async def world(
         stack.push_async_callback(api.close)
         client = LocalClient(api, _CONTROLLERS, field_manager="steelyard")
         for definition in (*(crd.definition(each) for each in kvm.KINDS), *clusterapi.crds()):
+            structural.vouch_for(definition)
             with contextlib.suppress(errors.AlreadyExists):
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
         manager = Manager(client)

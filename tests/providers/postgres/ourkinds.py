@@ -33,6 +33,7 @@ from steelyard.kube.runtime.clock import VirtualClock
 from steelyard.kube.runtime.controller import Reconciler, Result
 from steelyard.kube.runtime.informers import Informers
 from steelyard.kube.runtime.keys import Key
+from steelyard.kube.schema import structural
 from steelyard.kube.server.api import Api
 from steelyard.kube.store.store import Store
 from steelyard.providers.postgres.parts import Tools
@@ -183,6 +184,7 @@ async def opened(server: PostgresServer, folder: Path) -> AsyncGenerator[Rig]:
     client = LocalClient(api)
     try:
         for each in (*map(crd.definition, databases.KINDS), *definitions.crds()):
+            structural.vouch_for(each)
             await client.create(CUSTOM_RESOURCE_DEFINITIONS, objects.copy(each))
         await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         admin = {"username": SUPERUSER, "password": "", "endpoint": "127.0.0.1", "port": str(server.port)}

@@ -51,6 +51,12 @@ def vouch(document: Object) -> None:
     _VOUCHED.add(_digest(document))
 
 
+def vouch_for(definition: Object) -> None:
+    """Says so of the schemas of all versions of a CRD."""
+    for version in map(objects.mapping, objects.sequence(objects.at(definition, "spec", "versions"))):
+        vouch(objects.mapping(objects.at(version, "schema", "openAPIV3Schema")))
+
+
 def _is_vouched_for(document: Object) -> bool:
     try:
         return _digest(document) in _VOUCHED
