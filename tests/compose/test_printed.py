@@ -8,23 +8,23 @@ import pytest
 from steelyard.compose import checking, offering
 from steelyard.compose.composed import Desired
 from steelyard.kube.objects import Object
-from steelyard.settings import Platform
 from tests.compose import documents, printed, rendered, upstream
-from tests.compose.rendered import Rendered
+from tests.compose.rendered import Subject
 from tests.compose.test_data_schemas import problems
 
 CLAIMS = rendered.claims()
 OF_OURS = {"PostgreSQLAccess"}
 """Kinds that the documents do not have: they leave logins for a while to Vault."""
 ON = [
-    pytest.param(claim, rendered.platform_of(claim, infrastructure), id=f"{title} {infrastructure}".strip())
+    pytest.param(claim, infrastructure, id=f"{title} {infrastructure}".strip())
     for title, claim in CLAIMS.items()
     for infrastructure in rendered.infrastructures_of(title, claim)
 ]
 
 
-@pytest.mark.parametrize(("claim", "platform"), ON)
-def test_a_printed_claim_has_nothing_wrong_with_it_and_composes(claim: Object, platform: Platform) -> None:
+@pytest.mark.parametrize(("claim", "infrastructure"), ON)
+def test_a_printed_claim_has_nothing_wrong_with_it_and_composes(claim: Object, infrastructure: str) -> None:
+    platform = rendered.platform_of(claim, infrastructure)
     kind = offering.STANDARD.kind_of(claim)
     assert kind is not None
     assert checking.of(kind, platform, offering.STANDARD)(claim) == []
@@ -38,10 +38,10 @@ def test_a_printed_claim_has_nothing_wrong_with_it_and_composes(claim: Object, p
 
 
 @upstream.needed
-@pytest.mark.parametrize("made", list(rendered.everything()), ids=lambda made: made.title)
-def test_what_becomes_of_it_passes_upstreams_schemas(made: Rendered) -> None:
+@pytest.mark.parametrize("subject", list(rendered.everything()), ids=lambda subject: subject.title)
+def test_what_becomes_of_it_passes_upstreams_schemas(subject: Subject) -> None:
     """What is brought into the cluster by it as well."""
-    parts = [Desired(part.resource, part.object) for part in made.parts]
+    parts = [Desired(part.resource, part.object) for part in subject.render().parts]
     foreign = [
         part for part in parts if part.resource.group not in upstream.BUILT_IN and not upstream.is_ours(part.resource)
     ]

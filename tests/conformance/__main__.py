@@ -170,7 +170,7 @@ def main() -> int:
     chosen = Chosen(
         sequences,
         [each for each in shared.load() if sharedcrds.BULLET in wanted and given.only in each.name],
-        [each for each in rendered.everything() if composed.BULLET in wanted and given.only in each.title],
+        [each.render() for each in rendered.everything() if composed.BULLET in wanted and given.only in each.title],
         [each for each in references.attempts() if rights.BULLET in wanted and given.only in each.title],
         given.seed if given.seed is not None else SAMPLES,
     )

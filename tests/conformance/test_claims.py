@@ -18,7 +18,7 @@ from tests.conformance.sharedcrds import definitions
 
 
 def chosen(title: str) -> Rendered:
-    return next(each for each in rendered.everything() if each.title == title)
+    return next(each.render() for each in rendered.everything() if each.title == title)
 
 
 def spoilt(each: Rendered) -> Rendered:

@@ -18,7 +18,7 @@ KINDS = {kind.resource("").kind: kind for kind in STANDARD.kinds}
 NEW = [
     case
     for case in cases.CASES
-    if not cases.load(case, "observed.yaml") and "status" not in cases.load(case, "claim.yaml")
+    if "status" not in cases.load(case, "claim.yaml") and not cases.load(case, "observed.yaml")
 ]
 """Golden claims of which nothing has been made yet."""
 
