@@ -29,6 +29,7 @@ PROGRAMS: Final = (
     "dnsmasq",
 )
 _DEADLINE: Final = 120.0
+_LOG: Final = "/var/log/libvirt/libvirtd.log"
 _STATE: Final = ("/run/libvirt", "/var/lib/libvirt", "/etc/libvirt", "/var/log/libvirt", "/var/cache/libvirt")
 ACCOUNTS: Final = """
 for each in passwd group; do
@@ -58,7 +59,10 @@ cgroup_controllers = []
 namespaces = []
 remember_owner = 0
 END
-echo 'auth_unix_rw = "none"' >/etc/libvirt/libvirtd.conf
+cat >/etc/libvirt/libvirtd.conf <<END
+auth_unix_rw = "none"
+log_outputs = "3:file:{log}"
+END
 virtlogd --daemon --pid-file /run/libvirt/virtlogd.pid
 libvirtd --daemon --pid-file /run/libvirt/libvirtd.pid
 # The first process of a namespace has to bury the others.
@@ -82,7 +86,7 @@ def missing() -> str:
 class Libvirtd:
     def __init__(self, *, more: str = "") -> None:
         """`more` are commands inside, before libvirtd starts."""
-        script = _INSIDE.format(state=" ".join(_STATE), accounts=ACCOUNTS, more=more)
+        script = _INSIDE.format(state=" ".join(_STATE), accounts=ACCOUNTS, more=more, log=_LOG)
         environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
         self._process = subprocess.Popen(
             [
@@ -113,9 +117,12 @@ class Libvirtd:
         raise AssertionError
 
     def _wait(self) -> None:
-        for _ in self._patiently("libvirtd did not start"):
+        for count, _ in enumerate(self._patiently("libvirtd did not start")):
             if self.socket.exists() and self.run("virsh", "-q", "uri", check=False).returncode == 0:
                 return
+            log = self.root / _LOG.removeprefix("/")
+            if count % 50 == 49 and log.exists() and not self.pids("libvirtd"):
+                raise AssertionError(f"libvirtd ended: {log.read_text()[-2000:]}")
 
     def _patiently(self, complaint: str) -> Iterator[None]:
         deadline = time.monotonic() + _DEADLINE
