@@ -7,6 +7,7 @@ for more is what `make soak ARGS=properties` does, with examples and a seed of i
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,9 @@ settings.load_profile("same")
 _OWN_SERVERS = ownservers.keep_apart()
 # What programs under test load is compiled once, whatever is said of this process.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# A shell has what it runs in the background ignore Ctrl-C, and so would the programs under test that are sent one.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # Where pytest makes the folders that tests get.
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(scratch.root()))
 

@@ -57,12 +57,16 @@ def test_a_program_does_not_outlive_its_build(tmp_path: Path, told: signal.Signa
     started = tmp_path / "pid"
     caller = subprocess.Popen([sys.executable, "-c", CALLER, str(started)], stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
-    while not (started.exists() and started.read_text().strip()):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    pid = int(started.read_text())
-    caller.send_signal(told)
-    caller.wait(60)
+    try:
+        while not (started.exists() and started.read_text().endswith("\n")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        pid = int(started.read_text())
+        caller.send_signal(told)
+        caller.wait(60)
+    finally:
+        caller.kill()
+        caller.wait()
     while _lives(pid):
         assert time.monotonic() < deadline, "the program runs on"
         time.sleep(0.05)
