@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 # That tests use, each with the package that has it where that is called otherwise.
 PROGRAMS := strace redis-server libvirtd=libvirt-daemon virsh=libvirt-clients dnsmasq=dnsmasq-base iptables \
-	qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils
+	qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils mmdebstrap
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
