@@ -28,6 +28,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("same")
+PlatformProcess.are_forked = True
 _OWN_SERVERS = ownservers.keep_apart()
 # What programs under test load is compiled once, whatever is said of this process.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

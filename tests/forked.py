@@ -1,18 +1,21 @@
-"""`steelyard` in a process of its own, as a user runs it, but loaded once for all commands of a test process.
+"""`steelyard` in a process of its own, as a user runs it, but loaded once for all processes of a test run.
 
-    done = forked.run(["get"], cwd=folder, environment={...}, given="", timeout=60)
+    done = forked.run(["get"], cwd=folder, environment={...}, given="", timeout=120)
+    platform = forked.start(["up"], cwd=folder, environment={...}, output=log)
 
-A process that has loaded the program waits for commands and forks for each. Only what is about the start of the program
-itself, or sends it signals, starts one anew.
+A process that has loaded the program waits for requests and forks for each: loading takes longer than most of what is
+tested. Only what is about the start of the program itself, or measures its memory, starts one anew.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -21,30 +24,111 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import IO, Any, Final
 
+STEELYARD: Final = "steelyard.__main__"
+VICTIM: Final = "tests.victim"
+SECOND: Final = "tests.seams.__main__"
+"""Programs: modules with a `main`."""
+
+_LOADED: Final = (STEELYARD, VICTIM, SECOND, "steelyard.cli.main", "steelyard.kube.client.http", "tests.warm")
 _ROOT: Final = Path(__file__).parent.parent
 _MESSAGE: Final = 1024 * 1024
-_STANDARD: Final = 3
-_LOADED: Final = ("steelyard.__main__", "steelyard.cli.main", "steelyard.kube.client.http")
+_FILES: Final = 4
 _LOADED_WITHIN: Final = 120.0
+_ENDED_WITHIN: Final = 120.0
 
 
 def run(
-    arguments: Sequence[str], *, cwd: Path, environment: Mapping[str, str], given: str, timeout: float
+    arguments: Sequence[str],
+    *,
+    cwd: Path = _ROOT,
+    environment: Mapping[str, str] = os.environ,
+    given: str = "",
+    timeout: float = _ENDED_WITHIN,
+    program: str = STEELYARD,
 ) -> subprocess.CompletedProcess[str]:
     """Raises TimeoutExpired, and nothing of it is left then."""
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         stdin.write(given.encode())
         stdin.seek(0)
-        code = _forker().command(arguments, cwd, environment, [stdin, out, err], timeout)
+        process = _forker().start(program, arguments, cwd, environment, (stdin, out, err))
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
         told = [_text(each) for each in (out, err)]
     return subprocess.CompletedProcess(["steelyard", *arguments], code, *told)
+
+
+def start(
+    arguments: Sequence[str],
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    output: IO[bytes],
+    program: str = STEELYARD,
+) -> Process:
+    """The first process of a session of its own; what it prints goes to one file."""
+    with Path(os.devnull).open("rb") as nothing:
+        return _forker().start(program, arguments, cwd, environment, (nothing, output, output))
 
 
 def _text(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode()
+
+
+class Process:
+    """To be used like a `subprocess.Popen`; it is another's child, who tells by a pipe how it ended."""
+
+    def __init__(self, arguments: Sequence[str], told: int) -> None:
+        self.args = ["steelyard", *arguments]
+        self.returncode: int | None = None
+        self._told = told
+        self._read = b""
+        self.pid = int(self._line(None))
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            self.returncode = int(self._line(timeout))
+            os.close(self._told)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _line(self, timeout: float | None) -> bytes:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while b"\n" not in self._read:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not select.select([self._told], [], [], left)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            more = os.read(self._told, 100)
+            if not more:
+                raise RuntimeError(f"{' '.join(self.args)}: nobody can tell any more how it ended")
+            self._read += more
+        line, _, self._read = self._read.partition(b"\n")
+        return line
+
+    def __del__(self) -> None:
+        if self.returncode is None:
+            os.close(self._told)
 
 
 class _Forker:
@@ -62,25 +146,27 @@ class _Forker:
         self._socket.settimeout(_LOADED_WITHIN)
         self._socket.recv(_MESSAGE)
 
-    def command(
+    def start(
         self,
+        program: str,
         arguments: Sequence[str],
         cwd: Path,
         environment: Mapping[str, str],
-        files: list[IO[bytes]],
-        timeout: float,
-    ) -> int:
-        self._socket.settimeout(timeout)
-        asked = {"arguments": list(arguments), "cwd": str(cwd), "environment": dict(environment)}
-        socket.send_fds(self._socket, [json.dumps(asked).encode()], [each.fileno() for each in files])
-        pid = int(self._socket.recv(_MESSAGE))
+        files: Sequence[IO[bytes]],
+    ) -> Process:
+        told, telling = os.pipe()
+        asked = {
+            "program": program,
+            "arguments": list(arguments),
+            "cwd": str(cwd),
+            "environment": dict(environment),
+        }
         try:
-            return int(self._socket.recv(_MESSAGE))
-        except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
-            self._socket.settimeout(None)
-            self._socket.recv(_MESSAGE)
-            raise subprocess.TimeoutExpired(["steelyard", *arguments], timeout) from None
+            given = [*(each.fileno() for each in files), telling]
+            socket.send_fds(self._socket, [json.dumps(asked).encode()], given)
+        finally:
+            os.close(telling)
+        return Process(arguments, told)
 
     def end(self) -> None:
         self._socket.close()
@@ -98,26 +184,41 @@ def end() -> None:
         _forker.cache_clear()
 
 
-def _serve(connection: socket.socket) -> None:
-    """Returns in the process that is a command, made up as that."""
+def _serve(connection: socket.socket) -> ModuleType:
+    """Returns in each process that is asked for, made up as that: the program."""
     connection.send(b"loaded")
     while True:
-        message, files, _, _ = socket.recv_fds(connection, _MESSAGE, _STANDARD)
+        message, files, _, _ = socket.recv_fds(connection, _MESSAGE, _FILES)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
         if not message:
             raise SystemExit
-        pid = os.fork()
-        if pid == 0:
+        if os.fork() == 0:
             connection.close()
-            _become(json.loads(message), files)
-            return
+            if _is_wanted(files.pop()):
+                return _become(json.loads(message), files)
+            os._exit(0)
         for each in files:
             os.close(each)
-        connection.send(str(pid).encode())
-        _, status = os.waitpid(pid, 0)
-        connection.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def _become(asked: dict[str, Any], files: list[int]) -> None:
+def _is_wanted(telling: int) -> bool:
+    """In the process that was asked for; its parent does nothing but tell who it is and how it ends."""
+    pid = os.fork()
+    if pid == 0:
+        os.close(telling)
+        os.setsid()
+        return True
+    with contextlib.suppress(BrokenPipeError):
+        os.write(telling, b"%d\n" % pid)
+    _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(BrokenPipeError):
+        os.write(telling, b"%d\n" % os.waitstatus_to_exitcode(status))
+    return False
+
+
+def _become(asked: dict[str, Any], files: list[int]) -> ModuleType:
     for number, each in enumerate(files):
         os.dup2(each, number)
         os.close(each)
@@ -125,16 +226,18 @@ def _become(asked: dict[str, Any], files: list[int]) -> None:
     os.environ.update(asked["environment"])
     time.tzset()
     os.chdir(asked["cwd"])
-    program = sys.modules[_LOADED[0]]
+    program = sys.modules[asked["program"]]
     sys.modules["__main__"] = program
     sys.argv = [str(program.__file__), *asked["arguments"]]
+    return program
 
 
 def _main() -> None:
-    program, *_ = map(importlib.import_module, _LOADED)
+    for each in _LOADED:
+        importlib.import_module(each)
     gc.collect()
     gc.freeze()
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    program: Any = _serve(socket.socket(fileno=int(sys.argv[1])))
     program.main()
 
 

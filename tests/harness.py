@@ -15,14 +15,14 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from steelyard.images import golang
 from steelyard.installation import encryption
 from steelyard.installation.datadir import DataDir, Instance
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.store.store import Store
-from tests import ownservers
+from tests import forked, ownservers
 
 ROOT = Path(__file__).parent.parent
 START_DEADLINE = 60.0
@@ -65,6 +65,10 @@ def end_in_order() -> None:
 
 
 class PlatformProcess:
+    are_forked: ClassVar[bool] = False
+    """Platforms are forked from a process that has loaded the program: as pytest has it, since loading takes twice as
+    long as starting. Benchmarks, `make soak` and `make crash` start them as a user does."""
+
     def __init__(
         self,
         root: Path,
@@ -73,8 +77,10 @@ class PlatformProcess:
         victim: Sequence[str] | None = None,
         wrapper: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        is_fresh: bool = False,
     ) -> None:
-        """`victim`: arguments of `tests.victim`, which then runs instead of `steelyard up`; `wrapper` goes before."""
+        """`victim`: arguments of `tests.victim`, which then runs instead of `steelyard up`; `wrapper` goes before.
+        `is_fresh`: never forked, for what is about the start itself, or about memory."""
         root.mkdir(parents=True, exist_ok=True)
         self.data_dir = DataDir(root / "data")
         self.platform_file = root / "platform.yaml"
@@ -83,21 +89,28 @@ class PlatformProcess:
         self._environment = {**os.environ, **(environment or {})}
         self._wrapper = list(wrapper)
         self._victim = victim
+        self._is_forked = self.are_forked and not wrapper and not is_fresh
         self.arguments: list[str] = []
         """More of them, for the next start."""
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | forked.Process | None = None
 
     def start(self) -> Instance:
         self.launch()
         return self.await_ready()
 
     def launch(self) -> None:
-        program = ["-m", "tests.victim", *self._victim] if self._victim is not None else ["-m", "steelyard", "up"]
-        arguments = ["--data-dir", str(self.data_dir.root), "--port", "0", "--platform", str(self.platform_file)]
+        program = forked.STEELYARD if self._victim is None else forked.VICTIM
+        arguments = ["up"] if self._victim is None else list(self._victim)
+        arguments += ["--data-dir", str(self.data_dir.root), "--port", "0", "--platform", str(self.platform_file)]
         arguments += self.arguments
         with self.log.open("ab") as log:
+            if self._is_forked:
+                self.process = forked.start(
+                    arguments, cwd=ROOT, environment=self._environment, output=log, program=program
+                )
+                return
             self.process = subprocess.Popen(
-                [*self._wrapper, sys.executable, *program, *arguments],
+                [*self._wrapper, sys.executable, "-m", program.removesuffix(".__main__"), *arguments],
                 cwd=ROOT,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,
@@ -131,10 +144,17 @@ class PlatformProcess:
             await store.close()
 
     @property
+    def processor_seconds(self) -> float:
+        """What it has used of a processor so far, however much of it others were given."""
+        assert self.process is not None
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    @property
     def is_alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
 
-    def terminate(self, timeout: float = 20.0) -> int:
+    def terminate(self, timeout: float = 60.0) -> int:
         """As Ctrl-C or `steelyard down` would; the exit code."""
         assert self.process is not None
         if self.process.poll() is None:

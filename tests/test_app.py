@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import aiohttp
@@ -16,7 +14,8 @@ from steelyard.kube.client import kubeconfig, tls
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS
-from tests.harness import ROOT, PlatformProcess
+from tests import forked
+from tests.harness import PlatformProcess
 
 CLAIMS = resources.workload_clusters("steelyard.dev")
 
@@ -72,8 +71,7 @@ def test_a_damaged_database_is_told_and_not_served(tmp_path: Path) -> None:
         database.execute("UPDATE log SET value = replace(value, 'Active', 'Akkive') WHERE key LIKE '%kube-public'")
         database.commit()
         database.close()
-        command = [sys.executable, "-m", "steelyard", "up", "--port", "0", "--data-dir", str(platform.data_dir.root)]
-        answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False)
+        answer = forked.run(["up", "--port", "0", "--data-dir", str(platform.data_dir.root)])
     assert answer.returncode == 1
     assert "kube-public" in answer.stderr
     assert "backup" in answer.stderr

@@ -52,7 +52,7 @@ class Terminal:
 
     def run(self, *arguments: str, given: str = "") -> Done:
         """`given` is what standard input holds."""
-        done = forked.run(arguments, cwd=self.directory, environment=self._environment, given=given, timeout=60)
+        done = forked.run(arguments, cwd=self.directory, environment=self._environment, given=given)
         return Done(done.returncode, done.stdout, done.stderr)
 
     def program(self) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import subprocess
-import sys
 from pathlib import Path
 from typing import cast
 
@@ -14,7 +12,7 @@ import yaml
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
-from tests import inprocess
+from tests import forked, inprocess
 from tests.harness import ROOT, PlatformProcess
 from tests.kubectl import Kubectl
 
@@ -81,14 +79,13 @@ def test_the_example_for_production_through_the_command_line(tmp_path: Path, kub
         process.start()
 
         def steelyard(*arguments: str) -> str:
-            command = [sys.executable, "-m", "steelyard", *arguments, "--data-dir", str(process.data_dir.root)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+            done = forked.run([*arguments, "--data-dir", str(process.data_dir.root)])
             assert done.returncode == 0, done
             return done.stdout
 
         kube = Kubectl(kubectl, process.data_dir.kubeconfig, tmp_path / "cache")
         kube("apply", "-f", str(ROOT / "examples" / "environments" / "production.yaml"))
-        steelyard("wait", "shop-production", "--timeout", "60s")
+        steelyard("wait", "shop-production", "--timeout", "90s")
         listed = steelyard("get").splitlines()[1].split()
         assert listed[:-1] == [*("default", "shop-production", "production", "v1.32.1", "3/3", "5/5", "Ready", "True")]
         assert "WorkloadCluster default/shop-production: Ready" in steelyard("describe", "shop-production")

@@ -7,7 +7,6 @@ import os
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,14 +16,12 @@ from steelyard import app, settings
 from steelyard.kube.client import kubeconfig
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, SECRETS
-from tests.harness import ROOT, PlatformProcess
+from tests import forked
+from tests.harness import PlatformProcess
 
 
 def steelyard(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "steelyard", *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False
-    )
+    return forked.run(arguments)
 
 
 def refused(platform: PlatformProcess, *arguments: str) -> str:

@@ -7,7 +7,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from steelyard.api.clusterapi.resources import MACHINES
 from steelyard.cli.exits import Exit
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from tests import forked
 from tests.harness import INSTANT, PlatformProcess
 
 CLAIMS = resources.workload_clusters("steelyard.dev")
@@ -85,10 +85,8 @@ def up(platform: PlatformProcess, directory: Path, *arguments: str) -> subproces
     """A start that is expected to be refused."""
     directory.mkdir(exist_ok=True)
     environment = {key: value for key, value in os.environ.items() if key != "STEELYARD_PLATFORM"}
-    command = [sys.executable, "-m", "steelyard", "up", "--port", "0", "--data-dir", str(platform.data_dir.root)]
-    return subprocess.run(
-        [*command, *arguments], cwd=directory, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    command = ["up", "--port", "0", "--data-dir", str(platform.data_dir.root)]
+    return forked.run([*command, *arguments], cwd=directory, environment=environment)
 
 
 def detached(platform: PlatformProcess, directory: Path, *arguments: str) -> str:
@@ -99,9 +97,8 @@ def detached(platform: PlatformProcess, directory: Path, *arguments: str) -> str
 
 
 def down(platform: PlatformProcess) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "steelyard", "down", "--data-dir", str(platform.data_dir.root)], check=True, timeout=60
-    )
+    done = forked.run(["down", "--data-dir", str(platform.data_dir.root)])
+    assert done.returncode == 0, done.stderr
 
 
 def test_started_in_another_directory_it_goes_on_with_the_file_of_the_last_start(

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,14 +16,14 @@ from steelyard.installation.encryption import BadKeys
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
-from tests.harness import ROOT, PlatformProcess
+from tests import forked
+from tests.harness import PlatformProcess
 
 NEEDLE = base64.b64encode(b"correct-horse-battery").decode()
 
 
 def steelyard(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "steelyard", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return forked.run(arguments)
 
 
 def secret(name: str) -> Object:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from steelyard.cli import main
+from steelyard.cli import main as cli
 from tests.seams.program import OFFERING, PROVIDERS
 
+
+def main() -> None:
+    cli.application(OFFERING, PROVIDERS)()
+
+
 if __name__ == "__main__":
-    main.application(OFFERING, PROVIDERS)()
+    main()

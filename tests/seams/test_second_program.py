@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.harness import ROOT
 
 DEADLINE = 60.0
@@ -20,20 +20,13 @@ class Program:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.data = folder / "data"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: forked.Process | None = None
         self.environment = {**os.environ, "STEELYARD_DATA_DIR": str(self.data), "COLUMNS": "120"}
         self.environment.pop("KUBECONFIG", None)
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.seams", *arguments],
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE,
-            stdin=subprocess.DEVNULL,
-            check=False,
+        done = forked.run(
+            arguments, cwd=ROOT, environment=self.environment, given="", timeout=DEADLINE, program=forked.SECOND
         )
         if check:
             assert done.returncode == 0, done.stderr
@@ -43,15 +36,8 @@ class Program:
         platform = self.folder / "platform.yaml"
         platform.write_text("infrastructure: paper\nenvironments: {lab: {like: dev, workerReplicas: 1}}\n")
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.seams", "up", "--port", "0", "--platform", str(platform)],
-                cwd=ROOT,
-                env=self.environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            up = ["up", "--port", "0", "--platform", str(platform)]
+            self.process = forked.start(up, cwd=ROOT, environment=self.environment, output=log, program=forked.SECOND)
         deadline = time.monotonic() + DEADLINE
         while "running:" not in self.run("status", check=False).stdout:
             assert time.monotonic() < deadline, (self.folder / "log").read_text()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import orjson
 import pytest
 
-from tests.harness import ROOT, DidNotStart, PlatformProcess
+from tests import forked
+from tests.harness import DidNotStart, PlatformProcess
 from tests.soak import damage
 from tests.soak.site import CONFIG_MAPS, Site, config_map
 
@@ -81,8 +80,7 @@ async def test_damage_found_by_a_running_platform_is_told_everywhere(platform: P
 
 async def _steelyard(command: str, argument: str, platform: PlatformProcess, *flags: str) -> None:
     arguments = [command, argument, *flags, "--data-dir", str(platform.data_dir.root)]
-    run = [sys.executable, "-m", "steelyard", *arguments]
-    done = await asyncio.to_thread(subprocess.run, run, cwd=ROOT, capture_output=True, text=True)
+    done = await asyncio.to_thread(forked.run, arguments)
     assert done.returncode == 0, done.stderr
 
 

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import stat
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,14 +17,14 @@ from steelyard.kube.client import kubeconfig
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NODES, SECRETS
-from tests.harness import ROOT, PlatformProcess
+from tests import forked
+from tests.harness import PlatformProcess
 
 CLAIMS = resources.workload_clusters("steelyard.dev")
 
 
 def steelyard(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "steelyard", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return forked.run(arguments)
 
 
 async def test_a_platform_comes_back_and_deletes_no_machine_unasked(tmp_path: Path) -> None:
