@@ -39,7 +39,7 @@ class Kubectl:
             input=stdin if isinstance(stdin, str) else json.dumps(stdin),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
             env={**os.environ, "KUBE_EDITOR": str(editor)} if editor is not None else None,
         )
@@ -67,7 +67,7 @@ class Kubectl:
 
     def await_names(self, expected: list[str], *arguments: str) -> None:
         """Garbage is collected after the answer, in the background."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while (found := self.names(*arguments)) != expected:
             assert time.monotonic() < deadline, found
             time.sleep(0.1)

@@ -17,7 +17,7 @@ from typing import Final
 from steelyard.providers.postgres.embedded.layout import VARIABLE
 from tests import scratch
 
-_DEADLINE: Final = 10.0
+_DEADLINE: Final = 60.0
 
 
 def keep_apart(place: Path | None = None) -> Path:

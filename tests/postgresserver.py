@@ -107,10 +107,10 @@ class PostgresServer:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGQUIT)
         try:
-            self._process.wait(20)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            self._process.wait(20)
+            self._process.wait(60)
         self._process = None
 
     @property

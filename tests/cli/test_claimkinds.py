@@ -93,7 +93,7 @@ def gardens(shared: PlatformProcess) -> None:
         try:
             await client.create(CUSTOM_RESOURCE_DEFINITIONS, DEFINITION)
             await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "green"}})
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while True:
                 try:
                     await client.create(GARDENS, garden("rose"))

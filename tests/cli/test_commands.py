@@ -87,7 +87,7 @@ def test_a_signal_ends_the_platform_cleanly(tmp_path: Path, number: signal.Signa
         instance = platform.start()
         assert platform.process is not None
         os.kill(platform.process.pid, number)
-        assert platform.process.wait(20) == Exit.OK
+        assert platform.process.wait(60) == Exit.OK
         assert platform.data_dir.running() is None
         told = platform.log.read_text()
         assert f"serves the Kubernetes API at {instance.url}" in told
@@ -394,10 +394,10 @@ def test_wait_gives_up_after_its_time(terminal: Terminal, ready_claim: str) -> N
 
 
 def test_ctrl_c_ends_a_wait(terminal: Terminal, ready_claim: str) -> None:
-    waiting = terminal.start("wait", ready_claim, "--for", "Perfect", "--timeout", "60s")
+    waiting = terminal.start("wait", ready_claim, "--for", "Perfect", "--timeout", "90s")
     _await_connection(waiting.pid)
     waiting.send_signal(signal.SIGINT)
-    out, err = waiting.communicate(timeout=10)
+    out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, out) == (Exit.INTERRUPTED, "")
     assert "Traceback" not in err
 
@@ -417,7 +417,7 @@ def test_what_is_ready_or_gone_already_is_not_waited_for(terminal: Terminal, rea
 
 
 def test_what_is_not_there_yet_can_be_waited_for(terminal: Terminal) -> None:
-    waiting = terminal.start("wait", "later", "--for=create", "--timeout", "30s")
+    waiting = terminal.start("wait", "later", "--for=create", "--timeout", "90s")
     _await_connection(waiting.pid)
     terminal.quick("create", "cluster", "later", "--environment", "dev", "--worker-replicas", "0")
     _, err = waiting.communicate(timeout=30)
@@ -442,7 +442,7 @@ def test_the_same_name_in_two_namespaces_needs_the_namespace(terminal: Terminal)
 
     going = terminal.run("delete", "cluster/twin", "--yes", "--no-wait")
     assert going == Done(0, "", "WorkloadCluster right/twin is being deleted\n")
-    terminal.ok("wait", "twin", "-n", "right", "--for", "deleted", "--timeout", "30s")
+    terminal.ok("wait", "twin", "-n", "right", "--for", "deleted", "--timeout", "90s")
     assert terminal.ok("get", "-n", "right", "-o", "name") == ""
 
 

@@ -33,7 +33,7 @@ def database(shared: PlatformProcess, tmp_path_factory: pytest.TempPathFactory) 
         file.write_text(json.dumps(each))
         done = terminal.run("apply", "-f", str(file))
         assert done.code == Exit.OK, done.err
-    done = terminal.run("wait", "shop", "-n", NAMESPACE, "--timeout", "80s")
+    done = terminal.run("wait", "shop", "-n", NAMESPACE, "--timeout", "90s")
     assert done.code == Exit.OK, done.err
     return "shop"
 
@@ -79,7 +79,7 @@ def test_room_is_granted_for_a_while(terminal: Terminal, database: str) -> None:
 
 def test_a_rotation_is_waited_for(terminal: Terminal, database: str) -> None:
     before = terminal.run("db", "uri", database, "-n", NAMESPACE).out
-    done = terminal.run("db", "rotate", database, "-n", NAMESPACE, "--wait", "--timeout", "60s")
+    done = terminal.run("db", "rotate", database, "-n", NAMESPACE, "--wait", "--timeout", "90s")
 
     assert done.code == Exit.OK, done.err
     assert "_r2; the connection Secret has it already" in done.err

@@ -83,9 +83,10 @@ def test_composing_takes_less_than_a_millisecond() -> None:
 
 
 def _seconds(claim: Object, observed: Observed) -> float:
-    started = time.perf_counter()
+    """Of the processor's time: others may use it meanwhile."""
+    started = time.thread_time()
     cases.compose(claim, observed, PLATFORM)
-    return time.perf_counter() - started
+    return time.thread_time() - started
 
 
 def _check(case: str, schemas: dict[str, Schema]) -> None:

@@ -39,7 +39,7 @@ def serving(*arguments: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
         yield found[1], process
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
         process.stderr.close()
 
 
@@ -128,7 +128,7 @@ def test_without_tls_anybody_is_answered_and_the_older_protocol_asks_by_its_olde
 def test_it_ends_in_order(number: signal.Signals) -> None:
     with serving("--insecure") as (_, process):
         process.send_signal(number)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def failing(*arguments: str, **environment: str) -> tuple[int, str]:

@@ -89,7 +89,7 @@ def test_roles_that_gather_others(kube: Kubectl) -> None:
     kube("create", "clusterrole", f"{name}-all", f"--aggregation-rule=team={name}")
     kube("create", "clusterrole", f"{name}-part", "--verb=get", "--resource=pods")
     kube("label", "clusterrole", f"{name}-part", f"team={name}")
-    kube("wait", f"clusterrole/{name}-all", "--for=jsonpath={.rules[0].resources[0]}=pods", "--timeout=10s")
+    kube("wait", f"clusterrole/{name}-all", "--for=jsonpath={.rules[0].resources[0]}=pods", "--timeout=90s")
     kube("delete", "clusterrole", f"{name}-all", f"{name}-part")
 
 
@@ -136,7 +136,7 @@ def test_a_claim_reaches_no_further_than_its_author(kube: Kubectl) -> None:
 
     claim["spec"]["writeConnectionSecretToRef"] = {"name": "mine"}
     kube("apply", "-f", "-", "--as", "mallory", stdin=claim)
-    kube("wait", "--for=condition=Ready", "workloadcluster/tiny", "--timeout=50s")
+    kube("wait", "--for=condition=Ready", "workloadcluster/tiny", "--timeout=90s")
     assert kube.names("secret", "mine") == ["mine"]
     assert "planted" not in kube.names("secret", "-n", "kube-system")
 
@@ -145,7 +145,7 @@ def test_a_claim_reaches_no_further_than_its_author(kube: Kubectl) -> None:
     kube.await_names(["planted"], "secret", "-n", "kube-system", "--field-selector", "metadata.name=planted")
     author = kube.json("get", "workloadcluster", "tiny")["metadata"]["annotations"]["steelyard.dev/author"]
     assert author == "steelyard-admin"
-    kube("delete", "workloadcluster", "tiny", "--timeout=50s")
+    kube("delete", "workloadcluster", "tiny", "--timeout=90s")
     assert "planted" not in kube.names("secret", "-n", "kube-system")
 
 

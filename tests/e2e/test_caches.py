@@ -66,10 +66,10 @@ def redis(shell: Shell, *command: str) -> str:
 
 def asked(uri: str, *command: str) -> str:
     told = ["redis-cli", "--no-auth-warning", "-u", uri, *command]
-    return subprocess.run(told, capture_output=True, text=True, timeout=20).stdout.strip()
+    return subprocess.run(told, capture_output=True, text=True, timeout=60).stdout.strip()
 
 
-def eventually(reached: Callable[[], object], within: float = 40.0) -> None:
+def eventually(reached: Callable[[], object], within: float = 90.0) -> None:
     end = time.monotonic() + within
     while not reached():
         assert time.monotonic() < end, f"never so: {reached}"
@@ -83,7 +83,7 @@ def server(shell: Shell) -> Object:
 
 def test_a_cache_serves_through_the_death_of_the_platform_and_leaves_nothing(shell: Shell, tmp_path: Path) -> None:
     shell.kubectl("apply", "-f", "-", stdin=CLAIM.format(replicas=2))
-    shell.kubectl("wait", "redisinstance/dev-redis", "-n", "dev", "--for=condition=Ready", "--timeout=60s")
+    shell.kubectl("wait", "redisinstance/dev-redis", "-n", "dev", "--for=condition=Ready", "--timeout=90s")
     assert redis(shell, "set", "greeting", "hello") == "OK"
     shown = shell.kubectl("get", "redisinstances", "-n", "dev", "-o", "wide")
     assert "127.0.0.1" in shown
@@ -109,10 +109,10 @@ def test_a_cache_serves_through_the_death_of_the_platform_and_leaves_nothing(she
     os.kill(lost["pid"], signal.SIGKILL)
     eventually(lambda: redis(shell, "set", "greeting", "hello again") == "OK")
     eventually(lambda: len(running(tmp_path)) == 3)
-    shell.kubectl("wait", "redisinstance/dev-redis", "-n", "dev", "--for=condition=UpToDate", "--timeout=60s")
+    shell.kubectl("wait", "redisinstance/dev-redis", "-n", "dev", "--for=condition=UpToDate", "--timeout=90s")
     assert redis(shell, "get", "while-it-was-away") == "1"
 
-    shell.kubectl("delete", "redisinstance", "dev-redis", "-n", "dev", "--timeout=60s")
+    shell.kubectl("delete", "redisinstance", "dev-redis", "-n", "dev", "--timeout=90s")
     assert running(tmp_path) == []
     left = [each for each in (shell.platform.data_dir.root / "redis").rglob("*") if "bin" not in each.parts]
     assert left == []
@@ -125,7 +125,7 @@ def test_a_cache_serves_through_the_death_of_the_platform_and_leaves_nothing(she
 def test_a_server_whose_platform_was_killed_while_it_was_gone_is_not_forgotten(shell: Shell, tmp_path: Path) -> None:
     """The server dies while nobody looks, too."""
     shell.kubectl("apply", "-f", "-", stdin=CLAIM.format(replicas=1))
-    shell.kubectl("wait", "redisinstance/dev-redis", "-n", "dev", "--for=condition=Ready", "--timeout=60s")
+    shell.kubectl("wait", "redisinstance/dev-redis", "-n", "dev", "--for=condition=Ready", "--timeout=90s")
     assert redis(shell, "set", "greeting", "hello") == "OK"
     (pid,) = running(tmp_path)
     shell.platform.kill()

@@ -74,7 +74,7 @@ class Developer(Shell):
             ["psql", uri, "-v", "ON_ERROR_STOP=1", "-Atq", *commands],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
 
@@ -86,7 +86,7 @@ class Developer(Shell):
         self.kubectl("apply", "-f", "-", stdin=json.dumps(body))
 
     def ready(self, name: str, kind: str = "pg") -> None:
-        self.kubectl("wait", "-n", NAMESPACE, f"{kind}/{name}", "--for=condition=Ready", "--timeout=80s")
+        self.kubectl("wait", "-n", NAMESPACE, f"{kind}/{name}", "--for=condition=Ready", "--timeout=90s")
 
     def on_the_server(self) -> tuple[set[str], set[str]]:
         """Databases and roles that are not PostgreSQL's or the platform's own."""
@@ -128,7 +128,7 @@ def test_a_database_is_used_resized_rotated_and_deleted_without_leftovers(develo
 
     change = '{"spec": {"parameters": {"size": "medium", "extensions": ["pg_trgm"]}}}'
     developer.kubectl("patch", "-n", NAMESPACE, "pg/dev-database", "--type=merge", "-p", change)
-    developer.kubectl("wait", "-n", NAMESPACE, "pg/dev-database", "--for=condition=UpToDate", "--timeout=60s")
+    developer.kubectl("wait", "-n", NAMESPACE, "pg/dev-database", "--for=condition=UpToDate", "--timeout=90s")
     assert developer.psql(first["uri"], "SHOW statement_timeout") == ["5min"]
     assert developer.psql(first["uri"], "SELECT extname FROM pg_extension WHERE extname = 'pg_trgm'") == ["pg_trgm"]
 
@@ -148,7 +148,7 @@ def test_a_database_is_used_resized_rotated_and_deleted_without_leftovers(develo
         "backups: every",
     ):
         assert words in told
-    developer.kubectl("delete", "-n", NAMESPACE, "pg/dev-database", "--timeout=60s")
+    developer.kubectl("delete", "-n", NAMESPACE, "pg/dev-database", "--timeout=90s")
     assert developer.on_the_server() == (set(), set())
     assert developer.left() == ""
     assert "postgres-connection" not in developer.kubectl("get", "secret", "-A", "-o", "name")
@@ -172,22 +172,22 @@ def test_copies_are_masked_and_backups_are_restored(developer: Developer) -> Non
     assert developer.kubectl("get", "secret", "-n", NAMESPACE, "copy-connection", "--ignore-not-found") == ""
 
     developer.claim("shop", masking=rules)
-    developer.steelyard("db", "refresh", "copy", "-n", NAMESPACE, "--wait", "--timeout", "80s")
+    developer.steelyard("db", "refresh", "copy", "-n", NAMESPACE, "--wait", "--timeout", "90s")
     copy = developer.secret("copy-connection")["uri"]
     [masked] = developer.psql(copy, "SELECT email FROM users")
     assert masked.endswith("@example.com")
     assert "anna" not in masked
 
-    developer.steelyard("db", "backup", "shop", "-n", NAMESPACE, "--wait", "--timeout", "80s")
+    developer.steelyard("db", "backup", "shop", "-n", NAMESPACE, "--wait", "--timeout", "90s")
     [dump] = developer.steelyard("db", "list", "shop", "-n", NAMESPACE, "-o", "name").split()
     developer.psql(shop, "DROP TABLE users")
     developer.steelyard(
-        "db", "restore", "shop", "-n", NAMESPACE, "--backup", dump, "--into", "again", "--wait", "--timeout", "80s"
+        "db", "restore", "shop", "-n", NAMESPACE, "--backup", dump, "--into", "again", "--wait", "--timeout", "90s"
     )
     again = developer.secret("again-connection")["uri"]
     assert developer.psql(again, "SELECT email FROM users") == ["anna@example.org"]
 
-    developer.kubectl("delete", "-n", NAMESPACE, "pg", "--all", "--timeout=80s")
+    developer.kubectl("delete", "-n", NAMESPACE, "pg", "--all", "--timeout=90s")
     assert developer.on_the_server() == (set(), set())
     assert developer.left() == ""
 
@@ -210,7 +210,7 @@ def test_a_login_for_a_while_reads_and_goes_with_its_claim(developer: Developer)
     tries = ("SET default_transaction_read_only = off", "INSERT INTO users VALUES (1)")
     assert "permission denied" in developer.try_psql(reader, *tries).stderr
 
-    developer.kubectl("delete", "-n", NAMESPACE, "pgaccess/reports", "--timeout=60s")
+    developer.kubectl("delete", "-n", NAMESPACE, "pgaccess/reports", "--timeout=90s")
     assert developer.try_psql(reader, "SELECT 1").returncode != 0
 
 
@@ -229,4 +229,4 @@ def test_a_preview_is_told_when_it_ends_and_production_is_protected(developer: D
         developer.kubectl("delete", "-n", NAMESPACE, "pg/ledger")
     change = '{"spec": {"parameters": {"deletionProtection": false}}}'
     developer.kubectl("patch", "-n", NAMESPACE, "pg/ledger", "--type=merge", "-p", change)
-    developer.kubectl("delete", "-n", NAMESPACE, "pg/ledger", "--timeout=60s")
+    developer.kubectl("delete", "-n", NAMESPACE, "pg/ledger", "--timeout=90s")

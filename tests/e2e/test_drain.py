@@ -39,19 +39,19 @@ def test_a_drained_node_is_empty_and_a_budget_is_respected(shell: Shell, tmp_pat
     allow(shell, inside, 0)
 
     drain = [shell.program, "--kubeconfig", str(inside), "drain", node, "--force", "--timeout=3s"]
-    held = subprocess.run(drain, capture_output=True, text=True, timeout=60, check=False)
+    held = subprocess.run(drain, capture_output=True, text=True, timeout=120, check=False)
     assert held.returncode != 0
     assert "Cannot evict pod as it would violate the pod's disruption budget" in held.stderr
     assert shell.kubectl("get", "pods", "-o", "name", kubeconfig=inside).split() == ["pod/guarded", "pod/last"]
 
     allow(shell, inside, 1)
-    told = shell.kubectl("drain", node, "--force", "--timeout=30s", kubeconfig=inside)
+    told = shell.kubectl("drain", node, "--force", "--timeout=90s", kubeconfig=inside)
     assert "pod/guarded evicted" in told
     assert f"node/{node} drained" in told
 
     machines = shell.json("get", "machines")["items"]
     [machine] = [each for each in machines if objects.at(each, "status", "nodeRef", "name") == other]
-    shell.kubectl("delete", "machine", objects.name(machine), "--timeout=30s")
+    shell.kubectl("delete", "machine", objects.name(machine), "--timeout=90s")
     assert shell.kubectl("get", "pods", "-o", "name", kubeconfig=inside) == ""
 
 

@@ -81,7 +81,7 @@ def definition(shared: PlatformProcess, kubectl: str, cache: Path) -> None:
     assert made("create", "-f", "-", stdin=GADGETS) == (
         "customresourcedefinition.apiextensions.k8s.io/gadgets.example.org created\n"
     )
-    made("wait", "--for=condition=Established", "crd/gadgets.example.org", "--timeout=10s")
+    made("wait", "--for=condition=Established", "crd/gadgets.example.org", "--timeout=90s")
 
 
 @pytest.fixture
@@ -299,9 +299,9 @@ def test_a_watch_tells_of_each_change(kube: Kubectl) -> None:
 
 def test_wait_ends_with_the_change_that_it_waits_for(kube: Kubectl) -> None:
     kube("create", "configmap", "awaited", "--from-literal=state=old")
-    waiting = kube.start("wait", "configmap/awaited", "--for=jsonpath={.data.state}=new", "--timeout=20s")
+    waiting = kube.start("wait", "configmap/awaited", "--for=jsonpath={.data.state}=new", "--timeout=90s")
     kube("patch", "configmap", "awaited", "-p", '{"data":{"state":"new"}}')
-    told, _ = waiting.communicate(timeout=30)
+    told, _ = waiting.communicate(timeout=120)
     assert (waiting.returncode, told) == (0, "configmap/awaited condition met\n")
 
 
@@ -485,7 +485,7 @@ def test_foreground_deletion_waits_for_the_children(family: Kubectl) -> None:
     family("delete", "configmap", "owner", "--cascade=foreground", "--wait=false")
     owner = family.json("get", "configmap", "owner")
     assert owner["metadata"]["finalizers"] == ["foregroundDeletion"]
-    family("wait", "configmap/child", "--for=jsonpath={.metadata.deletionTimestamp}", "--timeout=10s")
+    family("wait", "configmap/child", "--for=jsonpath={.metadata.deletionTimestamp}", "--timeout=90s")
     assert family.names("configmaps") == ["child", "owner"]
     family("patch", "configmap", "child", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
     family.await_names([], "configmaps")
@@ -529,7 +529,7 @@ def test_a_namespace_goes_with_its_contents(kube: Kubectl) -> None:
     assert "being terminated" in kube.refused("create", "configmap", "late")
 
     kube("patch", "configmap", "held", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
-    kube("wait", "--for=delete", f"namespace/{kube.namespace}", "--timeout=10s")
+    kube("wait", "--for=delete", f"namespace/{kube.namespace}", "--timeout=90s")
     assert f'namespaces "{kube.namespace}" not found' in kube.refused("create", "configmap", "late")
 
 
@@ -571,9 +571,9 @@ def test_a_definition_goes_with_its_resources(kube: Kubectl) -> None:
     definition = GADGETS.replace("gadgets", "gizmos").replace("gadget", "gizmo").replace("Gadget", "Gizmo")
     definition = definition.replace("shortNames: [gd], categories: [all]", "")
     kube("create", "-f", "-", stdin=definition)
-    kube("wait", "--for=condition=Established", "crd/gizmos.example.org", "--timeout=10s")
+    kube("wait", "--for=condition=Established", "crd/gizmos.example.org", "--timeout=90s")
     kube("create", "-f", "-", stdin={**gadget(), "kind": "Gizmo"})
-    kube("delete", "crd", "gizmos.example.org", "--timeout=10s")
+    kube("delete", "crd", "gizmos.example.org", "--timeout=90s")
     assert kube.try_("get", "gizmos").code != 0
     broken = definition.replace("type: integer, minimum: 0, maximum: 8, default: 4", "type: number-ish")
     assert "spec.validation.openAPIV3Schema.properties[spec].properties[wheels].type" in kube.refused(

@@ -141,8 +141,8 @@ def tuesday_it_is_changed(kube: Kubectl, folder: Path) -> None:
         kube("label", "configmap", "settings", "season=winter")
         kube("annotate", "configmap", "settings", "note=by hand")
         kube("delete", "configmap", "probe-1")
-        kube("wait", "--for=delete", "configmap/probe-1", "--timeout=10s")
-        deadline = time.monotonic() + 10
+        kube("wait", "--for=delete", "configmap/probe-1", "--timeout=90s")
+        deadline = time.monotonic() + 60
         while not any(line.startswith("DELETED") for line in seen):
             assert time.monotonic() < deadline, seen
             time.sleep(0.05)
@@ -203,16 +203,16 @@ def wednesday_two_people_work_on_it(kube: Kubectl) -> None:
 
 def thursday_a_kind_of_ones_own(kube: Kubectl) -> None:
     kube("apply", "-f", "-", stdin=ORDERS)
-    kube("wait", "--for=condition=Established", "crd/orders.shop.example.org", "--timeout=10s")
+    kube("wait", "--for=condition=Established", "crd/orders.shop.example.org", "--timeout=90s")
     assert "What is ordered." in kube("explain", "order.spec.item")
     kube("apply", "-f", "-", stdin=ORDER)
     assert kube("get", "ord").splitlines()[1].split()[:2] == ["first", "lamp"]
     assert kube("get", "ord", "first", "-o", "jsonpath={.spec.count}") == "1"
     refused = kube.refused("patch", "order", "first", "--type=merge", "-p", '{"spec": {"count": 11}}')
     assert "only pins come in more than tens" in refused
-    waiting = kube.start("wait", "order/first", "--for=jsonpath={.status.phase}=Sent", "--timeout=20s")
+    waiting = kube.start("wait", "order/first", "--for=jsonpath={.status.phase}=Sent", "--timeout=90s")
     kube("patch", "order", "first", "--subresource=status", "--type=merge", "-p", '{"status": {"phase": "Sent"}}')
-    out, _ = waiting.communicate(timeout=30)
+    out, _ = waiting.communicate(timeout=120)
     assert out == "order.shop.example.org/first condition met\n"
 
 
@@ -235,13 +235,13 @@ def saturday_it_goes(kube: Kubectl) -> None:
         child = f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}, ownerReferences: {owner}}}}}"
         kube("create", "-f", "-", stdin=child)
     kube("delete", "deployment", "shop", "--cascade=orphan")
-    kube("wait", "--for=delete", "deployment/shop", "--timeout=10s")
+    kube("wait", "--for=delete", "deployment/shop", "--timeout=90s")
     assert set(kube.names("configmaps")) >= {"child", "orphan"}
     kube("apply", "-f", "-", stdin=SHOP.replace("color: blue", "color: green"))
-    kube("delete", "deployment", "shop", "--cascade=foreground", "--timeout=20s")
+    kube("delete", "deployment", "shop", "--cascade=foreground", "--timeout=90s")
     kube("delete", "order", "first", "--cascade=background")
     assert kube("get", "orders", "-o", "name") == ""
-    kube("delete", "crd", "orders.shop.example.org", "--timeout=20s")
+    kube("delete", "crd", "orders.shop.example.org", "--timeout=90s")
     assert "the server could not find the requested resource" in kube.refused("get", "orders")
-    kube("delete", "namespace", "week", "--timeout=30s")
+    kube("delete", "namespace", "week", "--timeout=90s")
     assert 'namespaces "week" not found' in kube.refused("get", "namespace", "week")

@@ -156,7 +156,7 @@ async def _history(store: Store) -> str:
     """What a watch from the oldest retained revision gets; it, too, may be told but not wrong."""
     watch = store.watch("", store.compacted)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             revisions = [(await anext(watch)).revision for _ in range(store.revision - store.compacted)]
     except errors.Corrupt:
         return "told" if store.check() else "wrong: damage was found, and the store says that all is well"

@@ -73,7 +73,7 @@ class Follower:
         else:
             self.state[key] = found
 
-    async def caught_up(self, listed: dict[str, Found], seconds: float = 15.0) -> list[str]:
+    async def caught_up(self, listed: dict[str, Found], seconds: float = 60.0) -> list[str]:
         """Once the events lead to the list, what has been wrong; that they do not, if they never do."""
         deadline = asyncio.get_running_loop().time() + seconds
         while self.state != listed:

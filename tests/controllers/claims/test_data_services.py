@@ -89,7 +89,7 @@ async def install(stage: Stage, *resources: Resource) -> None:
     """Returns when the controllers know of it."""
     for each in resources:
         await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(each))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         for each in resources:
             while stage.manager.informers.of(each, optional=True).is_missing:  # noqa: ASYNC110 (nobody tells)
                 await asyncio.sleep(0.01)
@@ -103,7 +103,7 @@ async def condition(stage: Stage, type_: str, name: str = "shop", resource: Reso
 async def until(
     stage: Stage, resource: Resource, name: str, *, gone: bool = False, word: str = "", namespace: str = NAMESPACE
 ) -> Object:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             found = await stage.find(resource, name, namespace)
             if gone and found is None:

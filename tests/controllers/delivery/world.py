@@ -42,7 +42,7 @@ TEAM = "team-a"
 OTHERS = "team-b"
 FIRST_PORT = 40_000
 OFFERING = Offering((PARCEL,), ())
-_DEADLINE = 10.0
+_DEADLINE = 60.0
 _WRITES = frozenset(("apply", "create", "delete", "patch", "update"))
 
 

@@ -103,15 +103,15 @@ async def test_a_drain_that_takes_too_long_is_given_up_after_its_time_and_not_be
         await settled(world, 3)
         podded.pods = [pod("stays", objects.name(each)) for each in await world.all(capi.MACHINES)]
         await patch(world, capi.MACHINE_DEPLOYMENTS, limit)
+        started = time.monotonic()
         await patch(world, capi.MACHINE_DEPLOYMENTS, {"spec": {"replicas": 1}})
 
         async def begun() -> bool:
             return any(conditions.reason_of(each, "Deleting") == "DrainingNode" for each in await leaving(world))
 
         await until(begun, "a machine that drains")
-        started = time.monotonic()
         await settled(world, 2)
-    assert time.monotonic() - started > 1.5
+    assert time.monotonic() - started > 2
     assert podded.pods, "nobody left by itself"
 
 

@@ -42,7 +42,7 @@ from steelyard.providers.simulated.ensembles import Ensembles, Host
 
 NAMESPACE = "team"
 VERSION = "v1.34.4"
-DEADLINE = 20.0
+DEADLINE = 60.0
 _FINALIZER = "infrastructure.test/machine"
 _ETCD_CERTIFICATE = "/etc/kubernetes/pki/etcd/ca.crt"
 _ETCD_KEY = "/etc/kubernetes/pki/etcd/ca.key"

@@ -60,7 +60,7 @@ class Stage:
 
     async def until(self, what: str, reached: Callable[[], Awaitable[Any]]) -> Any:
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not (found := await reached()):  # noqa: ASYNC110 (nobody tells)
                     await asyncio.sleep(0.02)
                 return found

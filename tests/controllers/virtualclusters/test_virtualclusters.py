@@ -222,7 +222,7 @@ async def test_nothing_is_left_of_a_deleted_cluster(ready: Stage) -> None:
         return await ready.find(CLAIMS, "dev", NAMESPACE) is None and await ready.find(NAMESPACES, HOME, "") is None
 
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await is_gone():  # noqa: ASYNC110 (nobody tells)
                 await asyncio.sleep(0.05)
     finally:

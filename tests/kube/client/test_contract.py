@@ -223,7 +223,7 @@ async def test_cluster_scoped_objects_have_no_namespace(client: Client) -> None:
 async def collect(client: Client, revision: str, count: int, **selectors: Any) -> list[WatchEvent]:
     events: list[WatchEvent] = []
     stream = client.watch(CONFIG_MAPS, "default", resource_version=revision, **selectors)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         async for event in stream:
             if event.type != "BOOKMARK":
                 events.append(event)
@@ -282,7 +282,7 @@ async def test_custom_resource_is_served_with_its_status_apart(client: Client) -
         "metadata": {"name": "w", "namespace": "default"},
         "spec": {"size": 3},
     }
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while True:
             try:
                 created = await client.create(WIDGETS, widget)

@@ -93,13 +93,13 @@ async def mirroring(client: Client) -> AsyncGenerator[Manager]:
     watches = [Watch(SECRETS, mapping.to_owner(CONFIG_MAPS, controller_only=True))]
     manager.add(Controller("mirror", CONFIG_MAPS, Mirror(manager.client), watches, workers=4))
     running = asyncio.create_task(manager.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await manager.ready.wait()
     try:
         yield manager
     finally:
         manager.stop()
-        await asyncio.wait_for(running, 5)
+        await asyncio.wait_for(running, 60)
 
 
 async def names(client: Client) -> list[str]:
@@ -109,7 +109,7 @@ async def names(client: Client) -> list[str]:
 async def test_controller_brings_about_what_is_wanted_and_then_writes_nothing(client: Client, store: Store) -> None:
     for number in range(10):
         await client.create(CONFIG_MAPS, config_map(f"early-{number}", x="1"))
-    async with mirroring(client) as manager, asyncio.timeout(20):
+    async with mirroring(client) as manager, asyncio.timeout(60):
         for number in range(10):
             await client.create(CONFIG_MAPS, config_map(f"late-{number}", x="1"))
         await manager.idle(settle=0.1)
@@ -142,7 +142,7 @@ async def test_new_process_carries_on_where_the_old_one_was_cancelled(client: Cl
     await asyncio.sleep(0.005)
     running.cancel()
     await asyncio.wait([running])
-    async with mirroring(client) as manager, asyncio.timeout(20):
+    async with mirroring(client) as manager, asyncio.timeout(60):
         await manager.idle(settle=0.1)
         assert len(await names(client)) == 30
 
@@ -154,7 +154,7 @@ async def test_informer_catches_up_after_the_server_was_away(api: Api) -> None:
     arrived = asyncio.Event()
     informer.on_change(lambda old, new: arrived.set() if new and objects.name(new) == "meanwhile" else None)
     running = asyncio.create_task(informer.run())
-    async with transports.local(api) as local, asyncio.timeout(10):
+    async with transports.local(api) as local, asyncio.timeout(60):
         await informer.synced.wait()
         await listener.close()
         await local.create(CONFIG_MAPS, config_map("meanwhile"))

@@ -38,7 +38,7 @@ async def server(tmp_path: Path) -> AsyncGenerator[Client]:
 @asynccontextmanager
 async def running(server: Client, informers: Informers) -> AsyncGenerator[CachedClient]:
     task = asyncio.create_task(informers.run())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await informers.wait_synced()
     try:
         yield CachedClient(server, informers)

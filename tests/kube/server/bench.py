@@ -145,7 +145,7 @@ def decoded(reply: Reply) -> Object:
     return cast(Object, orjson.loads(reply.text()))
 
 
-async def eventually(condition: Callable[[], Any], timeout: float = 5.0) -> None:
+async def eventually(condition: Callable[[], Any], timeout: float = 60.0) -> None:
     """Waits for what the server does on its own."""
     async with asyncio.timeout(timeout):
         while True:
@@ -158,7 +158,7 @@ async def eventually(condition: Callable[[], Any], timeout: float = 5.0) -> None
 
 
 async def take(stream: WatchStream, count: int) -> list[WatchItem]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         return [await anext(stream) for _ in range(count)]
 
 

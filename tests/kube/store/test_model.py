@@ -124,7 +124,7 @@ class StoreAgainstModel(RuleBasedStateMachine):
 
         async def watch() -> list[Event]:
             subscription = self.store.watch(prefix, revision)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 changes = [await anext(subscription) for _ in expected]
             subscription.close()
             for change in changes:

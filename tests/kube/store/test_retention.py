@@ -27,7 +27,7 @@ async def churn(store: Store, times: int) -> None:
 
 
 async def settled(store: Store, rows: int) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while store._rows > rows:  # noqa: ASYNC110  # pyright: ignore[reportPrivateUsage]
             await asyncio.sleep(0.01)
 

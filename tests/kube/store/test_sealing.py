@@ -152,7 +152,7 @@ def test_sealing_is_cheap() -> None:
 
 
 def _seconds(sealer: Sealer, content: bytes) -> float:
-    started = time.perf_counter()
+    started = time.thread_time()
     for _ in range(100):
         sealer.seal(1, SECRET, content)
-    return (time.perf_counter() - started) / 100
+    return (time.thread_time() - started) / 100

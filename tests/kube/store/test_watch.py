@@ -15,7 +15,7 @@ from .test_store import put_many, stamped
 
 
 async def take(subscription: Subscription, number: int) -> list[Change]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return [await anext(subscription) for _ in range(number)]
 
 

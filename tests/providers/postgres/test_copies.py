@@ -370,7 +370,7 @@ async def test_deleting_it_ends_its_processes_and_logins(rig: Rig, source: str, 
                 await asyncio.sleep(0.02)
             assert rig.roles("steelyard_copy%") != []
             await rig.live.delete(COPIES, "copy")
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await rig.reconcile(reconciler, "copy")
             assert await rig.is_gone(COPIES, "copy")
             assert is_closed(rig, target)

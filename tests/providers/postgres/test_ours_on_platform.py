@@ -155,7 +155,7 @@ async def test_a_dump_under_way_ends_with_the_platform(password_server: Postgres
                 await until(is_waiting, client)
             # pg_dump has asked the server to cancel and has ended; the server does so in its own time.
             with password_server.connect() as admin:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     while admin.execute(waiting).fetchone() != (0,):  # noqa: ASYNC110 (the server tells nobody)
                         await asyncio.sleep(0.05)
         left = [path for path in (tmp_path / "data").rglob("*") if path.name.endswith((".new", ".dump"))]

@@ -132,7 +132,7 @@ async def claimed(folder: Path, file: str = "", **parameters: Any) -> AsyncGener
         yield Cache(client, folder, "shop")
 
 
-async def eventually(reached: Callable[[], Awaitable[object]], within: float = 20.0) -> None:
+async def eventually(reached: Callable[[], Awaitable[object]], within: float = 60.0) -> None:
     last: object = None
     try:
         async with asyncio.timeout(within):

@@ -208,7 +208,7 @@ class answering:  # noqa: N801 (used as a function is)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def __aexit__(self, *_: object) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await asyncio.gather(*self._answering)
         self._server.close()
         await self._server.wait_closed()

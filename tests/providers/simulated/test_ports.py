@@ -78,7 +78,7 @@ def made(resource: Resource, metadata: Object, spec: Object) -> Object:
 
 
 async def until(client: Client, name: str, check: Callable[[Object], bool]) -> Object:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             found = await client.get(SIMULATED_CLUSTERS, name, "default")
             if check(found):

@@ -30,7 +30,7 @@ def push() -> Object:
 
 
 async def until_ready(client: Client, name: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not conditions.is_true(await client.get(PUSH_SECRETS, name, HOME), "Ready"):  # noqa: ASYNC110 (nobody tells)
             await asyncio.sleep(0.05)
 
@@ -67,7 +67,7 @@ async def test_when_vault_is_turned_off_objects_can_go_and_what_is_in_vault_stay
 
         async with inprocess.platform(tmp_path) as client:
             await client.delete(PUSH_SECRETS, name, HOME)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while True:
                     try:
                         await client.get(PUSH_SECRETS, name, HOME)

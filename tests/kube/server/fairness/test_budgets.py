@@ -100,7 +100,7 @@ def test_what_is_merged_is_overridden_and_not_repeated() -> None:
 
 async def test_a_merge_bomb_is_refused_and_others_are_served(site: Site) -> None:
     headers = {"Content-Type": "application/yaml"}
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         answer = await site.request("POST", REVIEWS, MERGE_BOMB, token=serving.JANE_TOKEN, headers=headers)
     assert answer.code == 400
     assert "excessive aliasing" in answer.json()["message"]

@@ -88,5 +88,5 @@ async def test_many_connections_that_have_ended_give_their_memory_back(monkeypat
     intake = Intake()
     for _ in range(100):
         intake.left()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await trimmed.wait()

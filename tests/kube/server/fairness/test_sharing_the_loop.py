@@ -93,7 +93,7 @@ async def test_a_namespace_with_many_objects_ends_while_others_are_served(bench:
     await fill(bench, namespace="large")
     async with observed() as loop:
         await bench.delete(NAMESPACES, "large")
-        await eventually(lambda: _is_gone(bench, "large"), 60)
+        await eventually(lambda: _is_gone(bench, "large"))
     assert loop.longest < LONGEST
 
 
@@ -104,9 +104,9 @@ async def test_a_definition_with_many_objects_goes_while_others_are_served(bench
     await bench.create(PARTS, held)
     async with observed() as loop:
         await bench.delete(CUSTOM_RESOURCE_DEFINITIONS, f"{PARTS.plural}.{PARTS.group}")
-        await eventually(lambda: _left(bench) == ["held"], 60)
+        await eventually(lambda: _left(bench) == ["held"])
         await bench.patch(PARTS, "held", {"metadata": {"finalizers": None}})
-        await eventually(lambda: _is_undefined(bench), 60)
+        await eventually(lambda: _is_undefined(bench))
     assert loop.longest < LONGEST
 
 
@@ -161,8 +161,8 @@ async def test_thousands_of_absent_owners_cost_one_look_each(bench: Bench) -> No
         await bench.create(
             PARTS, make(PARTS, "orphan") | {"metadata": {"name": "orphan", "ownerReferences": references}}
         )
-        await eventually(lambda: _no_parts(bench), 60)
-        await eventually(lambda: _reported(bench), 60)
+        await eventually(lambda: _no_parts(bench))
+        await eventually(lambda: _reported(bench))
     assert loop.longest < LONGEST * 3
 
 
@@ -228,7 +228,7 @@ async def test_who_is_cancelled_while_others_have_the_loop_holds_nobody_up() -> 
     await asyncio.sleep(0)
     first.cancel()
     second.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         assert await third == 3
 
 

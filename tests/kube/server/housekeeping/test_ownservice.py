@@ -34,7 +34,7 @@ class Cluster:
 
     async def settled(self, resource: Resource, uid: str = "") -> Object:
         """Once there is one with another UID than this."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 with contextlib.suppress(errors.NotFound):
                     found = await self.get(resource)
@@ -102,7 +102,7 @@ async def test_nothing_is_written_before_somebody_asks(cluster: Cluster) -> None
 
 
 async def test_who_asks_first_by_watching_sees_it_too(cluster: Cluster) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for event in cluster.client.watch(SERVICES, "default", resource_version=""):
             assert (event.type, objects.name(event.object)) == ("ADDED", "kubernetes")
             break
@@ -124,7 +124,7 @@ async def test_changed_endpoints_are_put_right(cluster: Cluster) -> None:
     wrong: Object = {"subsets": [{"addresses": [{"ip": "10.0.0.9"}], "ports": [{"name": "https", "port": 1}]}]}
     await cluster.client.patch(ENDPOINTS, "kubernetes", wrong, "default")
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async for event in cluster.client.watch(ENDPOINTS, "default", resource_version=""):
             if event.object["subsets"][0]["addresses"] == [{"ip": "127.0.0.1"}]:
                 break
