@@ -22,6 +22,8 @@ PROTECTED: Final = "steelyard.dev/protected"
 """Annotation: with the value "true" the claim cannot be deleted."""
 COMPOSITION_REVISION: Final = "steelyard.dev/composition-revision"
 """Annotation: the revision of the composition that the claim is to move to."""
+CREATED: Final = "steelyard.dev/created-at"
+"""Annotation of a claim that was moved: when it was made, which its lifetime counts from."""
 DELETION_PROTECTION: Final = "spec.parameters.deletionProtection"
 """The same as a field, of the kinds that have it."""
 

@@ -21,6 +21,7 @@ from steelyard.cli import (
     kubeconfigs,
     logreading,
     management,
+    moving,
     offered,
     output,
     planning,
@@ -88,6 +89,7 @@ def application(offering: Offering = STANDARD, providers: tuple[Any, ...] | None
     app.command("crds")(crds.crds)
     app.command("controllers")(management.controllers)
     app.command("manifests")(management.manifests)
+    app.command("move")(reach.options(moving.move))
     app.command("function")(crossplane.function)
     app.add_typer(crossplane.commands(), name="crossplane")
     app.add_typer(providing.commands(), name="provider")

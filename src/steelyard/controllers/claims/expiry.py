@@ -15,6 +15,7 @@ import datetime
 from typing import Final
 
 from steelyard.api import durations
+from steelyard.api.claims import CREATED
 from steelyard.compose.composed import Condition
 from steelyard.frozen import frozen
 from steelyard.kube import objects
@@ -44,10 +45,10 @@ class Expiry:
 def of(claim: Object, now: datetime.datetime, *, ttl: str, protection: str) -> Expiry | None:
     """None for a claim without a ttl. `protection` is what keeps it from being deleted, in words."""
     span = parsed(ttl)
-    created = objects.metadata(claim).get("creationTimestamp")
-    if span is None or not created:
+    created = _created(claim)
+    if span is None or created is None:
         return None
-    end = clocks.parse_rfc3339(str(created)) + span
+    end = created + span
     if protection:
         if now < end:
             return Expiry(end, look_again=(end - now).total_seconds())
@@ -61,6 +62,18 @@ def of(claim: Object, now: datetime.datetime, *, ttl: str, protection: str) -> E
     if told is None or now < due:
         return Expiry(end, condition, look_again=(due - now).total_seconds())
     return Expiry(end, condition, is_due=True)
+
+
+def _created(claim: Object) -> datetime.datetime | None:
+    """Of a claim that was moved, where it was made first; nobody lives longer by saying something later."""
+    made = objects.metadata(claim).get("creationTimestamp")
+    if not made:
+        return None
+    here = clocks.parse_rfc3339(str(made))
+    try:
+        return min(here, clocks.parse_rfc3339(objects.annotations(claim).get(CREATED, str(made))))
+    except ValueError:
+        return here
 
 
 def parsed(ttl: str) -> datetime.timedelta | None:

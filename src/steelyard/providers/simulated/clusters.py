@@ -2,7 +2,8 @@
 
 The port is written into the object before anything listens on it, so that a restart serves the same address again;
 `recall` keeps all of these before a new one is given out. An object that vanished with its finalizer taken off by force
-is noticed as well: what it stood for is erased.
+is noticed as well: what it stood for is erased. Not so one that was paused: it has been moved to another API, by
+`steelyard move` or `clusterctl move`, and its machines go on.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections.abc import Sequence
 
 from steelyard.api.clusterapi.resources import CLUSTERS
 from steelyard.api.resources import SIMULATED_CLUSTERS
+from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
-from steelyard.kube.objects import Object, Uid
+from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import finalizers, patching
 from steelyard.kube.runtime.cached import CachedClient
@@ -21,6 +23,7 @@ from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.server.hosting import Hosting, PortTaken
+from steelyard.providers.simulated import identity
 from steelyard.providers.simulated.ensembles import Ensembles
 from steelyard.providers.toolkit import clusterapi, reporting
 
@@ -40,7 +43,7 @@ async def recall(client: Client, hosting: Hosting) -> None:
         owners = [str(each.get("uid")) for each in objects.owner_references(infrastructure)]
         port = next((endpoints[uid] for uid in owners if endpoints.get(uid)), clusterapi.endpoint_port(infrastructure))
         if port:
-            hosting.promise(objects.uid(infrastructure), port)
+            hosting.promise(identity.of_cluster(infrastructure), port)
 
 
 async def _all(client: Client, resource: Resource) -> Sequence[Object]:
@@ -57,26 +60,43 @@ def _age(infrastructure: Object) -> tuple[bool, str, str]:
     return not is_provisioned, created, objects.uid(infrastructure)
 
 
+@frozen
+class _Known:
+    """What was last seen under a name."""
+
+    identity: str
+    is_paused: bool
+
+
 class SimulatedClusterReconciler:
     def __init__(self, client: CachedClient, hosting: Hosting, ensembles: Ensembles, clock: Clock) -> None:
         self._client = client
         self._hosting = hosting
         self._ensembles = ensembles
         self._clock = clock
-        self._known: dict[Key, Uid] = {}
+        self._known: dict[Key, _Known] = {}
 
     async def reconcile(self, key: Key) -> Result:
         infrastructure = await self._find(key)
-        await self._forget_former(key, infrastructure)
+        cluster = await clusterapi.owner_cluster(self._client, infrastructure) if infrastructure is not None else None
+        is_paused = infrastructure is not None and cluster is not None and clusterapi.is_paused(cluster, infrastructure)
+        await self._forget_former(key, infrastructure, is_paused=is_paused)
         if infrastructure is None:
             return Result()
-        if objects.is_being_deleted(infrastructure):
-            return await self._delete(infrastructure)
-        cluster = await clusterapi.owner_cluster(self._client, infrastructure)
-        if cluster is None or clusterapi.is_paused(cluster, infrastructure):
+        if is_paused:
             return Result()
+        is_anothers = await identity.is_anothers(self._client, infrastructure)
+        if objects.is_being_deleted(infrastructure):
+            return await self._delete(infrastructure, is_anothers=is_anothers)
+        if cluster is None:
+            return Result()
+        if is_anothers:
+            text = f"the annotation {identity.ANNOTATION} names another cluster's identity; take it off"
+            await self._report(infrastructure, provisioned=False, reason="IdentityTaken", message=text)
+            return Result(requeue_after=_PORT_RETRY_SECONDS)
         try:
-            port = await self._hosting.reserve(objects.uid(infrastructure), clusterapi.endpoint_port(infrastructure))
+            name = identity.of_cluster(infrastructure)
+            port = await self._hosting.reserve(name, clusterapi.endpoint_port(infrastructure))
         except PortTaken as error:
             await self._report(infrastructure, provisioned=False, reason="PortTaken", message=str(error))
             return Result(requeue_after=_PORT_RETRY_SECONDS)
@@ -90,20 +110,23 @@ class SimulatedClusterReconciler:
         except errors.NotFound:
             return None
 
-    async def _forget_former(self, key: Key, infrastructure: Object | None) -> None:
-        """Erases what was known under this name and is not this object."""
+    async def _forget_former(self, key: Key, infrastructure: Object | None, *, is_paused: bool) -> None:
+        """Erases what was known under this name and is not this object's, unless it was left alone on purpose."""
         former = self._known.get(key)
-        if former is not None and (infrastructure is None or objects.uid(infrastructure) != former):
-            await self._ensembles.erase(former)
-            await self._hosting.erase(former)
+        if former is not None and (infrastructure is None or identity.of_cluster(infrastructure) != former.identity):
+            if not former.is_paused:
+                await self._ensembles.erase(former.identity)
+                await self._hosting.erase(former.identity)
             del self._known[key]
         if infrastructure is not None:
-            self._known[key] = objects.uid(infrastructure)
+            self._known[key] = _Known(identity.of_cluster(infrastructure), is_paused)
 
     async def _record_endpoint(self, infrastructure: Object, port: int) -> Object:
         wanted = objects.copy(infrastructure)
         if not finalizers.has(wanted, FINALIZER):
             wanted["metadata"]["finalizers"] = [*objects.finalizers(wanted), FINALIZER]
+        recorded = {identity.ANNOTATION: identity.of_cluster(infrastructure)}
+        wanted["metadata"]["annotations"] = {**objects.annotations(wanted), **recorded}
         spec: Object = {**objects.mapping(wanted.get("spec"))}
         spec["controlPlaneEndpoint"] = {"host": self._hosting.advertised_host, "port": port}
         wanted["spec"] = spec
@@ -121,9 +144,10 @@ class SimulatedClusterReconciler:
             clock=self._clock,
         )
 
-    async def _delete(self, infrastructure: Object) -> Result:
+    async def _delete(self, infrastructure: Object, *, is_anothers: bool) -> Result:
         """Everything inside the cluster goes before the object that remembers it does."""
-        await self._ensembles.erase(objects.uid(infrastructure))
-        await self._hosting.erase(objects.uid(infrastructure))
+        if not is_anothers:
+            await self._ensembles.erase(identity.of_cluster(infrastructure))
+            await self._hosting.erase(identity.of_cluster(infrastructure))
         await finalizers.remove(self._client, SIMULATED_CLUSTERS, infrastructure, FINALIZER)
         return Result()

@@ -30,7 +30,7 @@ from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.hosting import Hosting, PortTaken
 from steelyard.kube.server.transport import http
-from steelyard.providers.simulated import boot, joinchecks, nodes
+from steelyard.providers.simulated import boot, identity, joinchecks, nodes
 from steelyard.providers.simulated.ensembles import FAULT_ANNOTATION, Ensembles, Host
 from steelyard.providers.toolkit import clusterapi, reporting
 
@@ -99,9 +99,12 @@ class SimulatedMachineReconciler:
             infrastructure = await self._client.get(SIMULATED_MACHINES, key.name, key.namespace)
         except errors.NotFound:
             return Result()
+        cluster = await clusterapi.cluster_of(self._client, infrastructure)
+        if cluster is not None and clusterapi.is_paused(cluster, infrastructure):
+            return Result()
         if objects.is_being_deleted(infrastructure):
             return await self._delete(infrastructure)
-        place = await self._place(infrastructure)
+        place = await self._place(infrastructure, cluster)
         if place is None:
             return Result()
         infrastructure = await self._record_identity(infrastructure)
@@ -109,24 +112,25 @@ class SimulatedMachineReconciler:
             return Result()
         return await self._live(infrastructure, place)
 
-    async def _place(self, infrastructure: Object) -> _Place | None:
-        """None while the machine's owner or its cluster's endpoint is missing, or reconciling is paused."""
+    async def _place(self, infrastructure: Object, cluster: Object | None) -> _Place | None:
+        """None while the machine's owner or its cluster's endpoint is missing."""
         machine = await clusterapi.owner_machine(self._client, infrastructure)
-        cluster = await clusterapi.cluster_of(self._client, infrastructure)
-        if machine is None or cluster is None or clusterapi.is_paused(cluster, infrastructure):
+        if machine is None or cluster is None:
             return None
         simulated_cluster = await clusterapi.infrastructure_of(self._client, cluster, SIMULATED_CLUSTERS)
         if simulated_cluster is None or not clusterapi.endpoint_port(simulated_cluster):
             return None
         secret = str(objects.at(machine, "spec", "bootstrap", "dataSecretName") or "")
         networks = objects.sequence(objects.at(cluster, "spec", "clusterNetwork", "services", "cidrBlocks"))
-        return _Place(machine, objects.uid(simulated_cluster), ",".join(map(str, networks)), secret)
+        if await identity.is_anothers(self._client, simulated_cluster):
+            return None
+        return _Place(machine, identity.of_cluster(simulated_cluster), ",".join(map(str, networks)), secret)
 
     async def _record_identity(self, infrastructure: Object) -> Object:
         wanted = objects.copy(infrastructure)
         if not finalizers.has(wanted, FINALIZER):
             wanted["metadata"]["finalizers"] = [*objects.finalizers(wanted), FINALIZER]
-        wanted["spec"]["providerID"] = f"simulated://{objects.uid(infrastructure)}"
+        wanted["spec"]["providerID"] = identity.provider_id(infrastructure)
         return await patching.patch(self._client, SIMULATED_MACHINES, infrastructure, wanted)
 
     async def _live(self, infrastructure: Object, place: _Place) -> Result:
@@ -139,8 +143,8 @@ class SimulatedMachineReconciler:
             if joins_after > 0:
                 infrastructure = await self._report(infrastructure, "Booting", "Booting", started=started)
         elapsed = (self._clock.now() - clocks.parse_rfc3339(str(started))).total_seconds()
-        if conditions.is_true(infrastructure, "Ready"):
-            # It has joined: longer delays, set since, are for machines to come.
+        if _has_joined(infrastructure):
+            # Longer delays, set since, are for machines to come.
             elapsed = joins_after
         if elapsed < boots_for:
             return Result(requeue_after=boots_for - elapsed)
@@ -158,7 +162,7 @@ class SimulatedMachineReconciler:
 
     async def _bring_up(self, infrastructure: Object, place: _Place) -> None:
         """The API where this is a control-plane machine, then the Node. Done before, it finds both in place."""
-        is_joined = conditions.is_true(infrastructure, "Ready")
+        is_joined = _has_joined(infrastructure)
         if is_joined and (not clusterapi.is_control_plane(infrastructure) or self._hosting.running(place.cluster_id)):
             return
         node = await self._boot(infrastructure, place)
@@ -309,26 +313,30 @@ class SimulatedMachineReconciler:
         simulated_cluster = (
             await clusterapi.infrastructure_of(self._client, cluster, SIMULATED_CLUSTERS) if cluster else None
         )
-        if simulated_cluster is None:
+        if simulated_cluster is None or await identity.is_anothers(self._client, simulated_cluster):
             return
-        await self._ensembles.end(objects.uid(simulated_cluster), self._address(infrastructure))
+        await self._ensembles.end(identity.of_cluster(simulated_cluster), self._address(infrastructure))
         if not any(map(_keeps_api_up, self._control_plane(infrastructure))):
-            await self._hosting.stop(objects.uid(simulated_cluster))
+            await self._hosting.stop(identity.of_cluster(simulated_cluster))
 
     def _address(self, infrastructure: Object) -> str:
         """An address that looks like one, from the range for private networks of carriers; of a control-plane machine
-        one of this host, as its etcd can be asked there. Fixed by the machine's UID, and kept."""
+        one of this host, as its etcd can be asked there. Fixed by the machine's identity, and kept."""
         is_control_plane = clusterapi.is_control_plane(infrastructure)
         for each in map(objects.mapping, objects.sequence(objects.at(infrastructure, "status", "addresses"))):
             address = str(each.get("address"))
             if each.get("type") == "InternalIP" and address.startswith(_HOST_NETWORK) == is_control_plane:
                 return address
-        number = zlib.crc32(objects.uid(infrastructure).encode())
+        number = zlib.crc32(identity.of_machine(infrastructure).encode())
         if not is_control_plane:
             return f"100.{64 + (number >> 16 & 0x3F)}.{number >> 8 & 0xFF}.{number & 0xFF}"
         while self._is_taken(address := _of_this_host(number)):
             number += 1
         return address
+
+
+def _has_joined(machine: Object) -> bool:
+    return conditions.is_true(machine, "Ready") or identity.was_moved(machine)
 
 
 def _keeps_api_up(machine: Object) -> bool:

@@ -21,7 +21,7 @@ from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.hosting import Hosting
 from steelyard.kube.server.webhooks import reach
-from steelyard.providers.simulated import clusters
+from steelyard.providers.simulated import clusters, identity
 from steelyard.providers.simulated.clusters import SimulatedClusterReconciler
 from steelyard.providers.simulated.ensembles import Ensembles
 from steelyard.providers.simulated.machines import Delays, Machines, SimulatedMachineReconciler
@@ -38,6 +38,7 @@ _NEEDED: Final = (
     *permits.only(("get",), SECRETS),
 )
 _BOOTSTRAP_DATA: Final = triggers.changed(("spec", "bootstrap", "dataSecretName"))
+_PAUSE: Final = triggers.changed(("spec", "paused"))
 
 
 async def _start(ground: Ground) -> Started:
@@ -66,7 +67,7 @@ def _unknown(world: World) -> list[str]:
     """As `cluster/node`."""
     known = {str(objects.at(machine, "spec", "providerID") or "") for machine in world.restored(MACHINES)}
     names: dict[str, str] = {
-        objects.uid(cluster): objects.name(cluster) for cluster in world.restored(SIMULATED_CLUSTERS)
+        identity.of_cluster(cluster): objects.name(cluster) for cluster in world.restored(SIMULATED_CLUSTERS)
     }
     return sorted(
         f"{names.get(each.space, each.space)}/{objects.name(each.object)}"
@@ -120,6 +121,11 @@ def controllers(
         """For a SimulatedCluster, which has its Cluster's name in a label."""
         return [Key.of(machine) for machine in around(obj)]
 
+    def machines_of_paused(cluster: Object) -> list[Key]:
+        """For a Cluster, which is let go on with its machines."""
+        place = f"{objects.namespace(cluster)}/{objects.name(cluster)}"
+        return [Key.of(machine) for machine in machines.by_index(machine_index, place)]
+
     machine_controller = MachineController(
         "simulated-machine",
         SIMULATED_MACHINES,
@@ -135,6 +141,7 @@ def controllers(
         [
             Watch(MACHINES, clusterapi.referred(SIMULATED_MACHINES), matters=_BOOTSTRAP_DATA),
             Watch(SIMULATED_CLUSTERS, machines_of_cluster, matters=_endpoint_changed),
+            Watch(CLUSTERS, machines_of_paused, matters=_PAUSE),
         ],
         workers=8,
     )

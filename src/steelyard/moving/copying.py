@@ -1,0 +1,78 @@
+"""Makes the copy of an object at the target, complete: what it is, how it is, and who manages which of its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from steelyard.api import authors
+from steelyard.kube import errors, objects
+from steelyard.kube.client.interface import Client
+from steelyard.kube.objects import Object
+from steelyard.moving import rewriting
+from steelyard.moving.belongings import Thing
+from steelyard.moving.preparing import CannotMove
+
+_TAKEN: Final = "is there already at the target, and was not made by this move: delete it there, or --cancel"
+
+
+class Copier:
+    def __init__(self, target: Client, move: str, mover: authors.Author) -> None:
+        self.mover = mover
+        self._target = target
+        self._move = move
+        self._owners: dict[str, str] = {}
+        self._contents: dict[str, str] = {}
+
+    def know(self, copies: Iterable[Thing]) -> None:
+        """Copies that were made before."""
+        found = [each.object for each in copies]
+        self._owners |= rewriting.sources(found)
+        for each in map(objects.annotations, found):
+            self._contents[each.get(rewriting.SOURCE, "")] = each.get(rewriting.CONTENT, "")
+
+    async def bring_up_to_date(self, thing: Thing) -> None:
+        """Of what was copied whole before: nothing, unless it has been changed since."""
+        if self._contents.get(objects.uid(thing.object)) != rewriting.digest(thing.object):
+            await self.copy(thing)
+
+    async def copy(self, thing: Thing) -> None:
+        """Each step is left out where it has been taken: what is complete and up to date costs one look."""
+        wanted = rewriting.copy(thing, self._move, self._owners, self.mover)
+        found = await self._made(thing, wanted)
+        self._owners[objects.uid(thing.object)] = objects.uid(found)
+        found = await self._reported(thing, wanted, found)
+        await self._managed(thing, found)
+        self._contents[objects.uid(thing.object)] = rewriting.digest(thing.object)
+
+    async def _made(self, thing: Thing, wanted: Object) -> Object:
+        try:
+            found = await self._target.get(thing.resource, objects.name(wanted), objects.namespace(wanted))
+        except errors.NotFound:
+            return await self._target.create(thing.resource, wanted)
+        if objects.labels(found).get(rewriting.MOVE) != self._move:
+            raise CannotMove(f"{thing} {_TAKEN}")
+        annotations = objects.annotations(found)
+        meant = objects.annotations(wanted)
+        if all(annotations.get(key) == meant[key] for key in (rewriting.SOURCE, rewriting.CONTENT)):
+            return found
+        metadata: Object = {**objects.metadata(wanted), "resourceVersion": objects.resource_version(found)}
+        return await self._target.update(thing.resource, {**wanted, "metadata": metadata})
+
+    async def _reported(self, thing: Thing, wanted: Object, found: Object) -> Object:
+        status = wanted.get("status")
+        if not status or objects.same(status, found.get("status")):
+            return found
+        try:
+            return await self._target.update(thing.resource, {**found, "status": status}, subresource="status")
+        except errors.NotFound:
+            # A kind whose status is a field like any other: it was created with it.
+            return found
+
+    async def _managed(self, thing: Thing, found: Object) -> None:
+        """Last, since every write above counts as the mover's."""
+        wanted = rewriting.managed(thing.object, self._owners)
+        if not wanted or objects.same(wanted, objects.metadata(found).get("managedFields")):
+            return
+        metadata: Object = {"managedFields": wanted, "resourceVersion": objects.resource_version(found)}
+        await self._target.patch(thing.resource, objects.name(found), {"metadata": metadata}, objects.namespace(found))

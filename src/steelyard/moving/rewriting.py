@@ -1,0 +1,185 @@
+"""How an object is written at the target, and what is patched at either end. Pure.
+
+A copy has everything but what a server gives (UID, revision, times): labels, annotations, finalizers, status, who
+manages which field. Owner references lead to the copies of the owners. Until it is resumed it is paused, and carries
+which move made it, of which object, and a digest of what that held.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from steelyard.api import authors
+from steelyard.api.claims import CREATED, PROTECTED
+from steelyard.kube import objects
+from steelyard.kube.objects import Object
+from steelyard.moving.belongings import Thing
+
+FIELD_MANAGER: Final = "steelyard-move"
+MOVE: Final = "steelyard.dev/move"
+"""Label of a copy, annotation of an object that was paused for a move: which move."""
+SOURCE: Final = "steelyard.dev/moved-from"
+"""Annotation of a copy: the UID of the original."""
+CONTENT: Final = "steelyard.dev/moved-content"
+"""Annotation of a copy: a digest of what the original held."""
+WAS_PAUSED: Final = "steelyard.dev/was-paused"
+"""Annotation: somebody had paused it before the move did, and so it stays."""
+LET_GO: Final = "steelyard.dev/let-go"
+"""Annotation of an original: its finalizers are taken off for this move, its copy has them."""
+
+_OF_THE_SERVER: Final = (
+    "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+    "managedFields", "selfLink",
+)  # fmt: skip
+_OWN: Final = (MOVE, SOURCE, CONTENT, WAS_PAUSED, LET_GO)
+_AUTHORS: Final = (
+    (authors.AUTHOR, authors.GROUPS),
+    (authors.DELIVERY_AUTHOR, authors.DELIVERY_GROUPS),
+    (authors.CLONE_AUTHOR, authors.CLONE_GROUPS),
+)
+
+
+def paused(thing: Thing, move: str) -> Object | None:
+    """The patch that pauses an original; None where that has been done, or nothing acts on it."""
+    pause, obj = thing.pause, thing.object
+    if pause is None or thing.is_held_by_cluster or objects.annotations(obj).get(MOVE) == move:
+        return None
+    wanted = {MOVE: move}
+    if _is_paused(thing):
+        wanted[WAS_PAUSED] = "true"
+    metadata: Object = {"uid": objects.uid(obj), "annotations": wanted}
+    if thing.is_cluster:
+        return {"metadata": metadata, "spec": {"paused": True}}
+    wanted[pause.annotation] = pause.value
+    return {"metadata": metadata}
+
+
+def _is_paused(thing: Thing) -> bool:
+    if thing.is_cluster:
+        return bool(objects.at(thing.object, "spec", "paused"))
+    return thing.pause is not None and thing.pause.annotation in objects.annotations(thing.object)
+
+
+def resumed(thing: Thing) -> Object:
+    """The patch that takes off what the move put onto an object, and lets it go on unless somebody had paused it."""
+    obj = thing.object
+    annotations = objects.annotations(obj)
+    off: dict[str, None] = {key: None for key in _OWN if key in annotations}
+    metadata: Object = {"annotations": off}
+    if MOVE in objects.labels(obj):
+        metadata["labels"] = {MOVE: None}
+    patch: Object = {"metadata": metadata}
+    if WAS_PAUSED in annotations or thing.pause is None:
+        return patch
+    if thing.is_cluster:
+        patch["spec"] = {"paused": None}
+    elif thing.pause.annotation in annotations:
+        off[thing.pause.annotation] = None
+    return patch
+
+
+def copy(thing: Thing, move: str, owners: Mapping[str, str], mover: authors.Author) -> Object:
+    """What is created at the target. `owners` leads from UIDs of originals to those of their copies. Claims that act
+    with somebody's rights do so with the mover's there: nobody may say anything else of themselves."""
+    obj = objects.copy(thing.object)
+    before = objects.metadata(obj)
+    metadata: Object = {key: value for key, value in before.items() if key not in _OF_THE_SERVER}
+    annotations = {key: value for key, value in objects.annotations(obj).items() if key not in (MOVE, LET_GO)}
+    annotations |= {SOURCE: objects.uid(obj), CONTENT: digest(thing.object)}
+    if thing.pause is not None:
+        if _is_paused(thing) and MOVE not in objects.annotations(obj):
+            annotations[WAS_PAUSED] = "true"
+        if not thing.is_cluster:
+            annotations[thing.pause.annotation] = thing.pause.value
+    if thing.is_claim:
+        annotations.setdefault(CREATED, str(before.get("creationTimestamp") or ""))
+        for author, groups in _AUTHORS:
+            if author in annotations:
+                annotations |= {author: mover.name, groups: "\n".join(mover.groups)}
+    metadata["annotations"] = annotations
+    metadata["labels"] = {**objects.labels(obj), MOVE: move}
+    references = [
+        {**each, "uid": owners[str(each.get("uid"))]}
+        for each in objects.owner_references(obj)
+        if str(each.get("uid")) in owners
+    ]
+    metadata.pop("ownerReferences", None)
+    if references:
+        metadata["ownerReferences"] = references
+    obj["metadata"] = metadata
+    if thing.is_cluster:
+        obj["spec"] = {**objects.mapping(obj.get("spec")), "paused": True}
+    return obj
+
+
+def acts_for_somebody(claim: Object) -> bool:
+    return any(author in objects.annotations(claim) for author, _ in _AUTHORS)
+
+
+def shared(thing: Thing) -> Object:
+    """Of what is only copied: what somebody wrote, and nothing of what became of it."""
+    obj = objects.copy(thing.object)
+    metadata = {key: value for key, value in objects.metadata(obj).items() if key not in _OF_THE_SERVER}
+    for key in ("finalizers", "ownerReferences"):
+        metadata.pop(key, None)
+    obj.pop("status", None)
+    return {**obj, "metadata": metadata}
+
+
+def managed(original: Object, owners: Mapping[str, str]) -> list[Any]:
+    """Who manages which field, as at the source, without what the move wrote. Owner references are told apart by their
+    UIDs there, too. Without it no later apply could take a field away again."""
+    entries = [
+        each
+        for each in map(objects.mapping, objects.sequence(objects.metadata(original).get("managedFields")))
+        if each.get("manager") != FIELD_MANAGER
+    ]
+    text = orjson.dumps(entries).decode()
+    for reference in objects.owner_references(original):
+        uid = str(reference.get("uid"))
+        text = text.replace(uid, owners.get(uid, uid))
+    found: list[Any] = orjson.loads(text)
+    return found
+
+
+def digest(original: Object) -> str:
+    """Of all that a copy takes over."""
+    metadata = objects.metadata(original)
+    annotations = {key: value for key, value in objects.annotations(original).items() if key not in _OWN}
+    held: Object = {key: value for key, value in original.items() if key != "metadata"}
+    held["metadata"] = {
+        "labels": objects.labels(original),
+        "annotations": annotations,
+        "ownerReferences": metadata.get("ownerReferences"),
+        "finalizers": metadata.get("finalizers"),
+    }
+    return hashlib.sha256(orjson.dumps(held, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+
+
+def let_go(thing: Thing, move: str) -> Object:
+    """The patch after which an original goes at once and without effect. It counts for the state that was seen only."""
+    obj = thing.object
+    annotations: dict[str, str | None] = {LET_GO: move}
+    metadata: Object = {
+        "uid": objects.uid(obj),
+        "resourceVersion": objects.resource_version(obj),
+        "finalizers": None,
+        "annotations": annotations,
+    }
+    patch: Object = {"metadata": metadata}
+    if thing.is_claim:
+        # Nobody deletes what is protected; the copy still is.
+        if PROTECTED in objects.annotations(obj):
+            annotations[PROTECTED] = None
+        if objects.at(obj, "spec", "parameters", "deletionProtection"):
+            patch["spec"] = {"parameters": {"deletionProtection": False}}
+    return patch
+
+
+def sources(copies: Sequence[Object]) -> dict[str, str]:
+    """From UIDs of originals to those of their copies."""
+    return {objects.annotations(each).get(SOURCE, ""): objects.uid(each) for each in copies}

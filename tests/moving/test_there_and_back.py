@@ -1,0 +1,61 @@
+"""A living cluster goes to another API and comes back: nothing that runs notices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from steelyard.api import state
+from steelyard.api.clusterapi.resources import CLUSTERS, MACHINES
+from steelyard.kube import objects
+from steelyard.moving import carrying, preparing
+from steelyard.moving.carrying import Manner, Mover
+from tests import inprocess
+from tests.inprocess import CLAIMS
+from tests.moving import worlds
+from tests.moving.worlds import Side
+
+
+async def move(source: Side, target: Side, manner: Manner = Manner()) -> carrying.Moved:
+    prepared = await preparing.prepare(
+        source.mover, target.mover, target.connection.server, ["default"], leaves_behind=False
+    )
+    record = await preparing.begin(source.mover, prepared)
+    return await Mover(source.mover, target.mover, record, manner).run()
+
+
+async def workers(side: Side, count: int) -> None:
+    await worlds.eventually(
+        lambda: side.client.get(CLAIMS, "shop", "default"),
+        lambda it: state.of(it).word == state.READY and it["status"]["workers"]["summary"] == f"{count}/{count}",
+    )
+
+
+async def test_a_cluster_goes_there_and_back_and_no_machine_notices(tmp_path: Path) -> None:
+    async with worlds.side(tmp_path / "here") as here, worlds.side(tmp_path / "there") as there:
+        async with worlds.machines(tmp_path, here):
+            await here.client.create(CLAIMS, inprocess.claim(workerReplicas=2))
+            await workers(here, 2)
+            before = await worlds.seen(here, "shop")
+            original = await here.client.get(CLAIMS, "shop", "default")
+            moved = await move(here, there)
+            assert moved.moved > 20
+            assert moved.left == ()
+        for resource in (CLAIMS, CLUSTERS, MACHINES):
+            assert not (await here.client.list(resource)).items
+        async with worlds.machines(tmp_path, there):
+            await workers(there, 2)
+            assert await worlds.seen(there, "shop") == before
+            claim = await there.client.get(CLAIMS, "shop", "default")
+            assert objects.uid(claim) != objects.uid(original)
+            assert claim["status"]["inventory"] == original["status"]["inventory"]
+            await there.client.patch(CLAIMS, "shop", {"spec": {"parameters": {"workerReplicas": 3}}}, "default")
+            await workers(there, 3)
+            grown = await worlds.seen(there, "shop")
+            assert before["machines"].items() < grown["machines"].items()
+            await move(there, here)
+        async with worlds.machines(tmp_path, here):
+            await workers(here, 3)
+            assert await worlds.seen(here, "shop") == grown
+            await here.client.delete(CLAIMS, "shop", "default")
+            await worlds.eventually(lambda: here.client.list(CLAIMS), lambda listed: not listed.items)
+            assert not (await here.client.list(MACHINES)).items
