@@ -13,6 +13,7 @@ from steelyard.moving import rewriting
 from steelyard.moving.belongings import Thing
 from steelyard.moving.preparing import CannotMove
 
+_TRIES: Final = 8
 _TAKEN: Final = "is there already at the target, and was not made by this move: delete it there, or --cancel"
 
 
@@ -60,19 +61,28 @@ class Copier:
         return await self._target.update(thing.resource, {**wanted, "metadata": metadata})
 
     async def _reported(self, thing: Thing, wanted: Object, found: Object) -> Object:
+        """The status as it was. A controller of the target may be saying at the same time that it is paused: whatever
+        it says follows from this one, and not the other way round."""
         status = wanted.get("status")
-        if not status or objects.same(status, found.get("status")):
+        if not status:
             return found
-        try:
-            return await self._target.update(thing.resource, {**found, "status": status}, subresource="status")
-        except errors.NotFound:
-            # A kind whose status is a field like any other: it was created with it.
-            return found
+        for attempt in range(1, _TRIES + 1):
+            if objects.same(status, found.get("status")):
+                return found
+            try:
+                return await self._target.update(thing.resource, {**found, "status": status}, subresource="status")
+            except errors.NotFound:
+                # A kind whose status is a field like any other: it was created with it.
+                return found
+            except errors.Conflict:
+                if attempt == _TRIES:
+                    raise
+                found = await self._target.get(thing.resource, objects.name(wanted), objects.namespace(wanted))
+        return found
 
     async def _managed(self, thing: Thing, found: Object) -> None:
         """Last, since every write above counts as the mover's."""
         wanted = rewriting.managed(thing.object, self._owners)
-        if not wanted or objects.same(wanted, objects.metadata(found).get("managedFields")):
-            return
-        metadata: Object = {"managedFields": wanted, "resourceVersion": objects.resource_version(found)}
-        await self._target.patch(thing.resource, objects.name(found), {"metadata": metadata}, objects.namespace(found))
+        if wanted and not objects.same(wanted, objects.metadata(found).get("managedFields")):
+            patch: Object = {"metadata": {"managedFields": wanted}}
+            await self._target.patch(thing.resource, objects.name(found), patch, objects.namespace(found))
