@@ -24,6 +24,7 @@ from tests.ecosystem import (
     kr8s,
     kubeadm,
     management,
+    moving,
     openbao,
     providersql,
     resource_sets,
@@ -42,11 +43,12 @@ PARTS: Final[Mapping[str, Callable[[Path, Path, str], Outcome]]] = {
     "kubeadm": kubeadm.run,
     "kubevirt": kubevirt.run,
     "management": management.run,
+    "moving": moving.run,
     "openbao": openbao.run,
     "provider-sql": providersql.run,
     "resource-sets": resource_sets.run,
 }
-BRIEF: Final = ("cluster-api", "clusterctl", "kr8s", "kubeadm", "management")
+BRIEF: Final = ("cluster-api", "clusterctl", "kr8s", "kubeadm", "management", "moving")
 """The others build several large programs first, and run for minutes."""
 
 

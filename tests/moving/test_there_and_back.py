@@ -16,12 +16,12 @@ from tests.moving import worlds
 from tests.moving.worlds import Side
 
 
-async def move(source: Side, target: Side, manner: Manner = Manner()) -> carrying.Moved:
+async def move(source: Side, target: Side) -> carrying.Moved:
     prepared = await preparing.prepare(
         source.mover, target.mover, target.connection.server, ["default"], leaves_behind=False
     )
     record = await preparing.begin(source.mover, prepared)
-    return await Mover(source.mover, target.mover, record, manner).run()
+    return await Mover(source.mover, target.mover, record, Manner()).run()
 
 
 async def workers(side: Side, count: int) -> None:
@@ -33,7 +33,7 @@ async def workers(side: Side, count: int) -> None:
 
 async def answered(side: Side) -> Object:
     """Once the machines, which begin anew with each process, serve the cluster's API again."""
-    found: Object = await worlds.eventually(lambda: worlds.seen(side, "shop"), bool)
+    found: Object = await worlds.eventually(lambda: worlds.seen(side.client, "shop"), bool)
     return found
 
 
@@ -42,7 +42,7 @@ async def test_a_cluster_goes_there_and_back_and_no_machine_notices(tmp_path: Pa
         async with worlds.machines(tmp_path, here):
             await here.client.create(CLAIMS, inprocess.claim(workerReplicas=2))
             await workers(here, 2)
-            before = await worlds.seen(here, "shop")
+            before = await worlds.seen(here.client, "shop")
             original = await here.client.get(CLAIMS, "shop", "default")
             moved = await move(here, there)
             assert moved.moved > 20
@@ -57,7 +57,7 @@ async def test_a_cluster_goes_there_and_back_and_no_machine_notices(tmp_path: Pa
             assert claim["status"]["inventory"] == original["status"]["inventory"]
             await there.client.patch(CLAIMS, "shop", {"spec": {"parameters": {"workerReplicas": 3}}}, "default")
             await workers(there, 3)
-            grown = await worlds.seen(there, "shop")
+            grown = await worlds.seen(there.client, "shop")
             assert before["machines"].items() < grown["machines"].items()
             await move(there, here)
         async with worlds.machines(tmp_path, here):

@@ -7,6 +7,7 @@ its folder holds the machines, whoever's objects stand for them.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
@@ -87,13 +88,15 @@ async def eventually(look: Callable[[], Awaitable[Any]], holds: Callable[[Any], 
         raise AssertionError(f"never so; last: {found}") from None
 
 
-async def seen(side: Side, cluster: str, namespace: str = "default") -> Object:
+async def seen(client: Client, cluster: str, namespace: str = "default") -> Object:
     """What must be the same after a move: what the machines and the cluster themselves would notice."""
-    client = side.client
     found: Object = {
-        "machines": {objects.name(each): objects.at(each, "spec", "providerID") for each in await _of(client, MACHINES)},
+        "machines": {
+            objects.name(each): objects.at(each, "spec", "providerID") for each in await _of(client, MACHINES)
+        },
         "addresses": {
-            objects.name(each): objects.at(each, "status", "addresses") for each in await _of(client, SIMULATED_MACHINES)
+            objects.name(each): objects.at(each, "status", "addresses")
+            for each in await _of(client, SIMULATED_MACHINES)
         },
         "nodes": await nodes(client, cluster, namespace),
     }
@@ -105,8 +108,6 @@ async def seen(side: Side, cluster: str, namespace: str = "default") -> Object:
 async def nodes(client: Client, cluster: str, namespace: str = "default") -> Object:
     """As the cluster's own API tells of them: UID and time of creation, by name."""
     secret = await client.get(SECRETS, f"{cluster}-kubeconfig", namespace)
-    import base64
-
     text = base64.b64decode(str(objects.at(secret, "data", "value"))).decode()
     inside = HttpClient.from_kubeconfig(text)
     try:

@@ -12,6 +12,7 @@ from typing import Final
 from steelyard.api import state
 from steelyard.api.clusterapi import resources as capi
 from steelyard.api.crossplane import PROVIDER_CONFIGS
+from steelyard.compose import names
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
@@ -25,7 +26,7 @@ _COUNTED: Final = (capi.KUBEADM_CONTROL_PLANES, capi.MACHINE_DEPLOYMENTS, capi.M
 _WAIT: Final = "wait until it is done"
 
 
-def immovable(belongings: Belongings) -> dict[Thing, list[str]]:
+def immovable(belongings: Belongings) -> list[tuple[Thing, list[str]]]:
     """Claims that have to stay, each with why; under what is nobody's claim, its own reason."""
     found: dict[str, tuple[Thing, list[str]]] = {}
     claims = {
@@ -37,12 +38,16 @@ def immovable(belongings: Belongings) -> dict[Thing, list[str]]:
         if reason:
             holder = claims.get(_claim_of(each.object), each)
             found.setdefault(objects.uid(holder.object), (holder, []))[1].append(f"{each}: {reason}")
-    return dict(found.values())
+    return list(found.values())
 
 
 def _claim_of(obj: Object) -> tuple[str, str, str]:
     labels = objects.labels(obj)
-    return tuple(labels.get(f"steelyard.dev/claim-{part}", "") for part in ("kind", "namespace", "name"))  # type: ignore[return-value]
+    return (
+        labels.get(names.CLAIM_KIND, ""),
+        labels.get(names.CLAIM_NAMESPACE, ""),
+        labels.get(names.CLAIM_NAME, ""),
+    )
 
 
 def unsettled(belongings: Belongings) -> list[str]:

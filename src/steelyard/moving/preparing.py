@@ -45,12 +45,14 @@ async def prepare(
     if left and not leaves_behind:
         raise CannotMove(
             "some of it cannot move; --leave-behind leaves these claims where they are, and moves the rest:",
-            [f"{thing}: {reason}" if str(thing) not in reason else reason for thing in left for reason in left[thing]],
+            [f"{thing}: {reason}" for thing, reasons in left for reason in reasons],
         )
-    stuck = [reason for thing, reasons in left.items() if not thing.is_claim for reason in reasons]
+    stuck = [reason for thing, reasons in left if not thing.is_claim for reason in reasons]
     if stuck:
         raise CannotMove("some of it cannot move, and belongs to no claim that could be left behind:", stuck)
-    stays = tuple((each.resource.kind, objects.namespace(each.object), objects.name(each.object)) for each in left)
+    stays = tuple(
+        (thing.resource.kind, objects.namespace(thing.object), objects.name(thing.object)) for thing, _ in left
+    )
     chosen = selecting.select(found, namespaces, stays)
     if not chosen.moving:
         raise CannotMove("there is nothing to move: no claims, and nothing of Cluster API, in what was named")
@@ -62,7 +64,7 @@ async def prepare(
     problems += await checking.problems(source, target, chosen, record.id)
     if problems:
         raise CannotMove("nothing was changed, since this stands against it:", problems)
-    return Prepared(record, chosen, tuple((thing, tuple(reasons)) for thing, reasons in left.items()))
+    return Prepared(record, chosen, tuple((thing, tuple(reasons)) for thing, reasons in left))
 
 
 async def begun(source: Client, target: Client, namespaces: Sequence[str] | None, *, is_named: bool) -> Record | None:
