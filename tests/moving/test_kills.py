@@ -15,6 +15,7 @@ from typing import Final
 import orjson
 import pytest
 
+from steelyard.api import state
 from steelyard.kube import objects
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.interface import Client
@@ -91,7 +92,7 @@ async def settled(folder: Path, target: HttpClient) -> None:
     async with worlds.side(folder / "home") as home, worlds.machines(folder, home):
         await home.client.create(CLAIMS, inprocess.claim(workerReplicas=1))
         await worlds.eventually(
-            lambda: home.client.get(CLAIMS, "shop", "default"), lambda it: it["status"].get("state") == "Ready"
+            lambda: home.client.get(CLAIMS, "shop", "default"), lambda it: state.of(it).word == state.READY
         )
         prepared = await preparing.prepare(home.mover, target, "bare", ["default"], leaves_behind=False)
         record = await preparing.begin(home.mover, prepared)

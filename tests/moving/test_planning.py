@@ -368,8 +368,8 @@ def test_an_original_goes_without_finalizers_and_protection_and_its_copy_keeps_b
 
 def test_who_manages_which_field_comes_along_with_the_new_owners() -> None:
     owner = thing(capi.CLUSTERS, "shop")
-    fields = {"f:metadata": {"f:ownerReferences": {'k:{"uid":"uid-Cluster-team-a-shop"}': {}}}}
-    entries = [
+    fields: Object = {"f:metadata": {"f:ownerReferences": {'k:{"uid":"uid-Cluster-team-a-shop"}': {}}}}
+    entries: list[Object] = [
         {"manager": "steelyard-claims", "operation": "Apply", "fieldsV1": fields},
         {"manager": rewriting.FIELD_MANAGER, "operation": "Update", "fieldsV1": {}},
     ]

@@ -27,7 +27,9 @@ async def move(source: Side, target: Side) -> carrying.Moved:
 async def workers(side: Side, count: int) -> None:
     await worlds.eventually(
         lambda: side.client.get(CLAIMS, "shop", "default"),
-        lambda it: state.of(it).word == state.READY and it["status"]["workers"]["summary"] == f"{count}/{count}",
+        lambda it: (
+            state.of(it).word == state.READY and objects.at(it, "status", "workers", "summary") == f"{count}/{count}"
+        ),
     )
 
 

@@ -11,7 +11,7 @@ import base64
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from steelyard import app, settings
 from steelyard.api.clusterapi.resources import MACHINES
@@ -125,4 +125,4 @@ async def nodes(client: Client, cluster: str, namespace: str = "default") -> Obj
 
 
 async def _of(client: Client, resource: Any) -> list[Object]:
-    return cast("list[Object]", list((await client.list(resource)).items))
+    return list((await client.list(resource)).items)
