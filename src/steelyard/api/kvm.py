@@ -15,11 +15,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from steelyard.api import kvmhost, model, resources
+from steelyard.api.clusterapi import wellknown
 from steelyard.api.kvmhost import HostName, HostPath, InterfaceName, KVMHostSpec, KVMHostStatus, Range
 from steelyard.api.model import ApiModel, Column, Conditions, Initialization, Kind
 from steelyard.api.sizes import CpuCores
 
-PROVIDER_LABELS: Final = {"cluster.x-k8s.io/provider": "infrastructure-kvm"}
+PROVIDER_LABELS: Final = {"cluster.x-k8s.io/provider": "infrastructure-kvm", wellknown.CLUSTERCTL_LABEL: ""}
 CONTRACT_LABELS: Final = {**PROVIDER_LABELS, "cluster.x-k8s.io/v1beta2": resources.KVM_MACHINES.version}
 """The second says which versions of the kind keep which contract."""
 CATEGORIES: Final = ("cluster-api", "steelyard")
@@ -393,7 +394,7 @@ KVM_HOST: Final = Kind(
     status=KVMHostStatus,
     categories=("steelyard",),
     columns=kvmhost.COLUMNS,
-    labels=PROVIDER_LABELS,
+    labels={**PROVIDER_LABELS, wellknown.CLUSTERCTL_MOVE_LABEL: ""},
     rules={"spec": kvmhost.RULES},
 )
 KINDS: Final = (KVM_CLUSTER, KVM_CLUSTER_TEMPLATE, KVM_MACHINE, KVM_MACHINE_TEMPLATE, KVM_HOST)

@@ -11,11 +11,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from steelyard.api import model, resources
+from steelyard.api.clusterapi import wellknown
 from steelyard.api.model import ApiModel, Column, Conditions, Initialization, Kind, Timestamp
 
 CONTRACT_LABELS = {
     "cluster.x-k8s.io/provider": "infrastructure-simulated",
     "cluster.x-k8s.io/v1beta2": "v1beta2",
+    wellknown.CLUSTERCTL_LABEL: "",
 }
 CATEGORIES = ("cluster-api", "steelyard")
 

@@ -62,6 +62,7 @@ def test_definitions_say_which_contract_they_speak() -> None:
         assert objects.labels(definitions.crd(resource)) == {
             "cluster.x-k8s.io/provider": providers[resource.group],
             "cluster.x-k8s.io/v1beta2": "v1beta2",
+            "clusterctl.cluster.x-k8s.io": "",
         }
 
 

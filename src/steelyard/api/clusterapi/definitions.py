@@ -10,7 +10,7 @@ from typing import Final
 
 import orjson
 
-from steelyard.api.clusterapi import resources
+from steelyard.api.clusterapi import resources, wellknown
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 
@@ -21,6 +21,8 @@ _FOLDER: Final = Path(__file__).parent
 def crd(resource: Resource) -> Object:
     """Shared: copy before changing it."""
     definition: Object = orjson.loads((_FOLDER / f"{resource.plural}.json").read_bytes())
+    # clusterctl gives it to what it installs; with it, it moves the objects of definitions that it has not installed.
+    definition["metadata"]["labels"][wellknown.CLUSTERCTL_LABEL] = ""
     return definition
 
 

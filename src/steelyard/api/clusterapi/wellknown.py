@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
+CLUSTERCTL_LABEL: Final = "clusterctl.cluster.x-k8s.io"
+"""Of a definition: clusterctl looks at objects of this kind when it moves clusters."""
+CLUSTERCTL_MOVE_LABEL: Final = "clusterctl.cluster.x-k8s.io/move"
+"""Of a definition: clusterctl takes all objects of this kind along; those in no namespace stay as well."""
 CLUSTER_NAME_LABEL: Final = "cluster.x-k8s.io/cluster-name"
 CONTROL_PLANE_LABEL: Final = "cluster.x-k8s.io/control-plane"
 CONTROL_PLANE_NAME_LABEL: Final = "cluster.x-k8s.io/control-plane-name"

@@ -15,7 +15,7 @@ from steelyard.api.resources import SIMULATED_CLUSTERS
 from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
-from steelyard.kube.objects import Object
+from steelyard.kube.objects import Object, Uid
 from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import finalizers, patching
 from steelyard.kube.runtime.cached import CachedClient
@@ -64,8 +64,10 @@ def _age(infrastructure: Object) -> tuple[bool, str, str]:
 class _Known:
     """What was last seen under a name."""
 
+    uid: Uid
     identity: str
-    is_paused: bool
+    is_spared: bool
+    """Whether nothing is erased when it vanishes: it was paused, or names what is another's."""
 
 
 class SimulatedClusterReconciler:
@@ -78,14 +80,16 @@ class SimulatedClusterReconciler:
 
     async def reconcile(self, key: Key) -> Result:
         infrastructure = await self._find(key)
-        cluster = await clusterapi.owner_cluster(self._client, infrastructure) if infrastructure is not None else None
-        is_paused = infrastructure is not None and cluster is not None and clusterapi.is_paused(cluster, infrastructure)
-        await self._forget_former(key, infrastructure, is_paused=is_paused)
         if infrastructure is None:
+            await self._forget_former(key, None)
             return Result()
+        cluster = await clusterapi.owner_cluster(self._client, infrastructure)
+        is_paused = cluster is not None and clusterapi.is_paused(cluster, infrastructure)
+        is_anothers = await identity.is_anothers(self._client, infrastructure)
+        seen = _Known(objects.uid(infrastructure), identity.of_cluster(infrastructure), is_paused or is_anothers)
+        await self._forget_former(key, seen)
         if is_paused:
             return Result()
-        is_anothers = await identity.is_anothers(self._client, infrastructure)
         if objects.is_being_deleted(infrastructure):
             return await self._delete(infrastructure, is_anothers=is_anothers)
         if cluster is None:
@@ -110,16 +114,17 @@ class SimulatedClusterReconciler:
         except errors.NotFound:
             return None
 
-    async def _forget_former(self, key: Key, infrastructure: Object | None, *, is_paused: bool) -> None:
-        """Erases what was known under this name and is not this object's, unless it was left alone on purpose."""
+    async def _forget_former(self, key: Key, seen: _Known | None) -> None:
+        """Erases what another object under this name stood for, unless it goes on: with this one, or elsewhere."""
         former = self._known.get(key)
-        if former is not None and (infrastructure is None or identity.of_cluster(infrastructure) != former.identity):
-            if not former.is_paused:
-                await self._ensembles.erase(former.identity)
-                await self._hosting.erase(former.identity)
-            del self._known[key]
-        if infrastructure is not None:
-            self._known[key] = _Known(identity.of_cluster(infrastructure), is_paused)
+        goes_on = seen is not None and former is not None and former.identity == seen.identity
+        is_same = seen is not None and former is not None and former.uid == seen.uid
+        if former is not None and not (is_same or goes_on or former.is_spared):
+            await self._ensembles.erase(former.identity)
+            await self._hosting.erase(former.identity)
+        self._known.pop(key, None)
+        if seen is not None:
+            self._known[key] = seen
 
     async def _record_endpoint(self, infrastructure: Object, port: int) -> Object:
         wanted = objects.copy(infrastructure)
