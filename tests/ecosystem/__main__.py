@@ -18,6 +18,7 @@ from typing import Final
 from tests.ecosystem import (
     cluster_api,
     clusterctl,
+    clusterctl_move,
     crossplane,
     crossplane_render,
     external_secrets,
@@ -36,6 +37,7 @@ from tests.harness import built, end_in_order
 PARTS: Final[Mapping[str, Callable[[Path, Path, str], Outcome]]] = {
     "cluster-api": cluster_api.run,
     "clusterctl": clusterctl.run,
+    "clusterctl-move": clusterctl_move.run,
     "crossplane": crossplane.run,
     "crossplane-render": crossplane_render.run,
     "external-secrets": external_secrets.run,
@@ -48,7 +50,7 @@ PARTS: Final[Mapping[str, Callable[[Path, Path, str], Outcome]]] = {
     "provider-sql": providersql.run,
     "resource-sets": resource_sets.run,
 }
-BRIEF: Final = ("cluster-api", "clusterctl", "kr8s", "kubeadm", "management", "moving")
+BRIEF: Final = ("cluster-api", "clusterctl", "clusterctl-move", "kr8s", "kubeadm", "management", "moving")
 """The others build several large programs first, and run for minutes."""
 
 

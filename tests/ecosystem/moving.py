@@ -48,14 +48,14 @@ async def _run(folder: Path, kubectl: str) -> Outcome:
                 print(f"  {each}", flush=True)
                 done.append(each)
     except (AssertionError, OSError, subprocess.SubprocessError) as error:
-        return Outcome(_NAME, len(done), 1, "; ".join(done), f"{type(error).__name__}: {error}\n{_logs(folder)}")
+        return Outcome(_NAME, len(done), 1, "; ".join(done), f"{type(error).__name__}: {error}\n{logs(folder)}")
     finally:
         if platform.is_alive:
             platform.terminate()
     return Outcome(_NAME, len(done), 0, "; ".join(done))
 
 
-def _logs(folder: Path) -> str:
+def logs(folder: Path) -> str:
     return "\n".join(path.read_text()[-3000:] for path in sorted(folder.glob("*.log")))
 
 
@@ -67,8 +67,8 @@ async def _story(folder: Path, kubectl: str, platform: PlatformProcess) -> Async
 
     source, target = platform.client(), HttpClient.from_kubeconfig(there)
     try:
-        with _controllers(folder, there, "claims,lifecycle", "controllers"):
-            with _controllers(folder, here, "simulated", "machines"):
+        with controllers(folder, there, "claims,lifecycle", "controllers"):
+            with controllers(folder, here, "simulated", "machines"):
                 await source.create(CLAIMS, claim(workerReplicas=2))
                 await _ready(source, 2)
                 before = await worlds.seen(source, "shop")
@@ -80,23 +80,23 @@ async def _story(folder: Path, kubectl: str, platform: PlatformProcess) -> Async
                 told = await asyncio.to_thread(_move, folder, here, there)
                 await _nothing_left(kubectl, folder, here)
                 yield f"{told.strip().rpartition(' to ')[0]} to kube-apiserver, and nothing is left"
-            with _controllers(folder, there, "simulated", "machines-there"):
+            with controllers(folder, there, "simulated", "machines-there"):
                 await _ready(target, 2)
-                assert await _seen(target) == before
+                assert await seen(target) == before
                 yield "machines, providerIDs, addresses, Nodes' UIDs and ages, and the cluster's keys are the same"
 
                 await target.patch(CLAIMS, "shop", {"spec": {"parameters": {"workerReplicas": 3}}}, "default")
                 await _ready(target, 3)
-                grown = await _seen(target)
+                grown = await seen(target)
                 assert before["machines"].items() < grown["machines"].items()
                 yield "there it grows by a worker, beside the machines that it had"
 
                 told = await asyncio.to_thread(_move, folder, there, here)
                 await _nothing_left(kubectl, folder, there)
                 yield f"{told.strip().rpartition(' to ')[0]} back, and nothing is left on kube-apiserver"
-        with _controllers(folder, here, "simulated", "machines-back"):
+        with controllers(folder, here, "simulated", "machines-back"):
             await _ready(source, 3)
-            assert await _seen(source) == grown
+            assert await seen(source) == grown
             await source.delete(CLAIMS, "shop", "default")
             await worlds.eventually(lambda: source.list(CLAIMS), lambda found: not found.items)
             await _nothing_left(kubectl, folder, here)
@@ -114,7 +114,7 @@ async def _ready(client: HttpClient, workers: int) -> None:
     await worlds.eventually(lambda: client.get(CLAIMS, "shop", "default"), is_so)
 
 
-async def _seen(client: HttpClient) -> Object:
+async def seen(client: HttpClient) -> Object:
     found: Object = await worlds.eventually(lambda: worlds.seen(client, "shop"), bool)
     return found
 
@@ -128,7 +128,7 @@ async def _nothing_left(kubectl: str, folder: Path, kubeconfig: Path) -> None:
 
 def _install(folder: Path, kubectl: str) -> None:
     written = ["--with", _WITH, "--platform", str(folder / "platform.yaml"), "-o", str(folder / "manifests")]
-    _steelyard(folder, "manifests", *written)
+    steelyard(folder, "manifests", *written)
     kube = Kubectl(kubectl, folder / "upstream" / "kubeconfig", folder / "cache", "steelyard-system")
     kube("apply", "--server-side", "-k", str(folder / "manifests"))
     kube("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
@@ -144,12 +144,12 @@ def _trusting(folder: Path) -> Path:
 
 
 def _move(folder: Path, source: Path, target: Path, *more: str) -> str:
-    return _steelyard(
+    return steelyard(
         folder, "move", "--kubeconfig", str(source), "--to-kubeconfig", str(target), "-n", "default", *more
     )
 
 
-def _steelyard(folder: Path, *arguments: str) -> str:
+def steelyard(folder: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "steelyard", *arguments]
     done = subprocess.run(
         command,
@@ -165,7 +165,7 @@ def _steelyard(folder: Path, *arguments: str) -> str:
 
 
 @contextlib.contextmanager
-def _controllers(folder: Path, kubeconfig: Path, parts: str, name: str) -> Generator[None]:
+def controllers(folder: Path, kubeconfig: Path, parts: str, name: str) -> Generator[None]:
     """They end when they are told to: who moves machines from one to the other must have them free."""
     arguments = ["--kubeconfig", str(kubeconfig), "--with", parts, "--platform", str(folder / "platform.yaml")]
     arguments += ["--data-dir", str(folder / "world"), "--health-address", "", "--no-leader-elect"]

@@ -89,7 +89,7 @@ async def assert_nowhere_twice(source: Client, target: Client) -> None:
 
 async def settled(folder: Path, target: HttpClient) -> None:
     """Has a cluster made, and brings it to where nobody works."""
-    async with worlds.side(folder / "home") as home, worlds.machines(folder, home):
+    async with worlds.side(folder / "home") as home, worlds.machines(folder / "world", home):
         await home.client.create(CLAIMS, inprocess.claim(workerReplicas=1))
         await worlds.eventually(
             lambda: home.client.get(CLAIMS, "shop", "default"), lambda it: state.of(it).word == state.READY

@@ -41,7 +41,7 @@ async def answered(side: Side) -> Object:
 
 async def test_a_cluster_goes_there_and_back_and_no_machine_notices(tmp_path: Path) -> None:
     async with worlds.side(tmp_path / "here") as here, worlds.side(tmp_path / "there") as there:
-        async with worlds.machines(tmp_path, here):
+        async with worlds.machines(tmp_path / "world", here):
             await here.client.create(CLAIMS, inprocess.claim(workerReplicas=2))
             await workers(here, 2)
             before = await worlds.seen(here.client, "shop")
@@ -51,7 +51,7 @@ async def test_a_cluster_goes_there_and_back_and_no_machine_notices(tmp_path: Pa
             assert moved.left == ()
         for resource in (CLAIMS, CLUSTERS, MACHINES):
             assert not (await here.client.list(resource)).items
-        async with worlds.machines(tmp_path, there):
+        async with worlds.machines(tmp_path / "world", there):
             await workers(there, 2)
             assert await answered(there) == before
             claim = await there.client.get(CLAIMS, "shop", "default")
@@ -62,9 +62,23 @@ async def test_a_cluster_goes_there_and_back_and_no_machine_notices(tmp_path: Pa
             grown = await worlds.seen(there.client, "shop")
             assert before["machines"].items() < grown["machines"].items()
             await move(there, here)
-        async with worlds.machines(tmp_path, here):
+        async with worlds.machines(tmp_path / "world", here):
             await workers(here, 3)
             assert await answered(here) == grown
             await here.client.delete(CLAIMS, "shop", "default")
             await worlds.eventually(lambda: here.client.list(CLAIMS), lambda listed: not listed.items)
             assert not (await here.client.list(MACHINES)).items
+
+
+async def test_machines_of_a_platform_that_ended_go_on_from_its_data_directory(tmp_path: Path) -> None:
+    async with worlds.side(tmp_path / "there") as there:
+        async with worlds.side(tmp_path / "here", without=frozenset()) as here:
+            await here.client.create(CLAIMS, inprocess.claim(workerReplicas=1))
+            await workers(here, 1)
+            before = await answered(here)
+            await move(here, there)
+            assert await worlds.nodes(there.client, "shop") == before["nodes"], "until then they go on where they were"
+        async with worlds.machines(tmp_path / "here" / "data", there):
+            assert await answered(there) == before
+            await there.client.patch(CLAIMS, "shop", {"spec": {"parameters": {"workerReplicas": 2}}}, "default")
+            await workers(there, 2)

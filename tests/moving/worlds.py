@@ -55,14 +55,14 @@ async def side(folder: Path, *, without: frozenset[str] = frozenset(("simulated"
 
 
 @contextlib.asynccontextmanager
-async def machines(folder: Path, of: Side) -> AsyncGenerator[None]:
-    """The world of `folder`, as the objects of this API want it."""
+async def machines(world: Path, of: Side) -> AsyncGenerator[None]:
+    """The machines of this folder, as the objects of this API want them."""
     options = running.Options(
         ("simulated",),
         of.connection,
         "default",
         platform=settings.parse(INSTANT),
-        data_dir=DataDir(folder / "world"),
+        data_dir=DataDir(world),
         elects=False,
     )
     async with running.started(options) as here:

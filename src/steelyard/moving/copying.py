@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Final
 
@@ -14,6 +15,7 @@ from steelyard.moving.belongings import Thing
 from steelyard.moving.preparing import CannotMove
 
 _TRIES: Final = 8
+_PAUSE: Final = 0.05
 _TAKEN: Final = "is there already at the target, and was not made by this move: delete it there, or --cancel"
 
 
@@ -24,6 +26,9 @@ class Copier:
         self._move = move
         self._owners: dict[str, str] = {}
         self._contents: dict[str, str] = {}
+        """Of originals that were copied whole, by their UIDs."""
+        self._reported: set[str] = set()
+        """Contents whose status has been written."""
 
     def know(self, copies: Iterable[Thing]) -> None:
         """Copies that were made before."""
@@ -38,13 +43,27 @@ class Copier:
             await self.copy(thing)
 
     async def copy(self, thing: Thing) -> None:
-        """Each step is left out where it has been taken: what is complete and up to date costs one look."""
+        """Each step is left out where it has been taken: what is complete and up to date costs one look. A controller
+        of the target may be saying of a copy that it is paused, at the same time: then it is tried again."""
+        for attempt in range(1, _TRIES + 1):
+            try:
+                await self._complete(thing)
+                return
+            except errors.Conflict:
+                if attempt == _TRIES:
+                    raise
+                await asyncio.sleep(attempt * _PAUSE)
+
+    async def _complete(self, thing: Thing) -> None:
+        content = rewriting.digest(thing.object)
         wanted = rewriting.copy(thing, self._move, self._owners, self.mover)
         found = await self._made(thing, wanted)
         self._owners[objects.uid(thing.object)] = objects.uid(found)
-        found = await self._reported(thing, wanted, found)
-        await self._managed(thing, found)
-        self._contents[objects.uid(thing.object)] = rewriting.digest(thing.object)
+        if content not in self._reported:
+            found = await self._report(thing, wanted, found)
+            self._reported.add(content)
+        await self._manage(thing, found)
+        self._contents[objects.uid(thing.object)] = content
 
     async def _made(self, thing: Thing, wanted: Object) -> Object:
         try:
@@ -60,27 +79,18 @@ class Copier:
         metadata: Object = {**objects.metadata(wanted), "resourceVersion": objects.resource_version(found)}
         return await self._target.update(thing.resource, {**wanted, "metadata": metadata})
 
-    async def _reported(self, thing: Thing, wanted: Object, found: Object) -> Object:
-        """The status as it was. A controller of the target may be saying at the same time that it is paused: whatever
-        it says follows from this one, and not the other way round."""
+    async def _report(self, thing: Thing, wanted: Object, found: Object) -> Object:
+        """The status as it was. What a controller of the target says afterwards follows from this one."""
         status = wanted.get("status")
-        if not status:
+        if not status or objects.same(status, found.get("status")):
             return found
-        for attempt in range(1, _TRIES + 1):
-            if objects.same(status, found.get("status")):
-                return found
-            try:
-                return await self._target.update(thing.resource, {**found, "status": status}, subresource="status")
-            except errors.NotFound:
-                # A kind whose status is a field like any other: it was created with it.
-                return found
-            except errors.Conflict:
-                if attempt == _TRIES:
-                    raise
-                found = await self._target.get(thing.resource, objects.name(wanted), objects.namespace(wanted))
-        return found
+        try:
+            return await self._target.update(thing.resource, {**found, "status": status}, subresource="status")
+        except errors.NotFound:
+            # A kind whose status is a field like any other: it was created with it.
+            return found
 
-    async def _managed(self, thing: Thing, found: Object) -> None:
+    async def _manage(self, thing: Thing, found: Object) -> None:
         """Last, since every write above counts as the mover's."""
         wanted = rewriting.managed(thing.object, self._owners)
         if wanted and not objects.same(wanted, objects.metadata(found).get("managedFields")):
