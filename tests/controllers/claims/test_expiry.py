@@ -6,6 +6,9 @@ import asyncio
 import datetime
 from typing import Any, cast
 
+import pytest
+
+from steelyard.api.claims import CREATED
 from steelyard.controllers.claims import expiry
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -45,6 +48,26 @@ def _created(claim: Object) -> datetime.datetime:
 async def passes(stage: Stage, clock: Shifted, seconds: float) -> None:
     clock.shift += datetime.timedelta(seconds=seconds)
     await stage.look_again()
+
+
+def _moved(first: str) -> Object:
+    metadata = {"creationTimestamp": "2026-03-01T00:00:00Z", "annotations": {CREATED: first}}
+    return {"metadata": metadata}
+
+
+@pytest.mark.parametrize(
+    ("first", "end"),
+    [
+        pytest.param("2026-02-01T00:00:00Z", "2026-02-01T10:00:00Z", id="from where it was made first"),
+        pytest.param("2026-04-01T00:00:00Z", "2026-03-01T10:00:00Z", id="never from later than it is there"),
+        pytest.param("soon", "2026-03-01T10:00:00Z", id="not from what is no time"),
+    ],
+)
+def test_a_claim_that_was_moved_lives_no_longer_for_it(first: str, end: str) -> None:
+    now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    found = expiry.of(_moved(first), now, ttl="10h", protection="")
+    assert found is not None
+    assert found.text == end
 
 
 async def test_a_claim_is_announced_and_then_deleted(stage: Stage) -> None:
