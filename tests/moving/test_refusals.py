@@ -1,0 +1,229 @@
+"""What stands against a move is told at once and before anything is written; what is protected moves all the same."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from steelyard.api.claims import PROTECTED
+from steelyard.api.clusterapi.resources import CLUSTERS, MACHINES
+from steelyard.api.resources import SIMULATED_CLUSTERS
+from steelyard.cli.exits import Exit
+from steelyard.cli.main import app
+from steelyard.compose import offering
+from steelyard.kube import errors, objects
+from steelyard.kube.client.http import HttpClient
+from steelyard.kube.client.interface import Client
+from steelyard.kube.objects import Object
+from steelyard.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, Resource
+from steelyard.moving import kinds, preparing, rewriting
+from steelyard.moving import record as records
+from steelyard.moving.carrying import Manner, Mover
+from steelyard.moving.preparing import CannotMove
+from tests.inprocess import CLAIMS, claim
+from tests.management import clusters
+
+PASSIVE = {
+    "ClusterRoleBinding", "ConfigMap", "Deployment", "Namespace", "NetworkPolicy", "Password", "Role", "RoleBinding", "Secret",
+    "Service", "ServiceAccount", "ServiceEntry",
+}  # fmt: skip
+"""Kinds on which nothing acts that a move would have to hold: what reads them does the same at either end."""
+
+
+@contextlib.asynccontextmanager
+async def two(folder: Path) -> AsyncGenerator[tuple[HttpClient, HttpClient]]:
+    """Nobody works at either."""
+    async with (
+        clusters.management(folder / "one") as (_, one),
+        clusters.management(folder / "two") as (_, other),
+    ):
+        made = [HttpClient(each, field_manager=rewriting.FIELD_MANAGER) for each in (one, other)]
+        try:
+            yield made[0], made[1]
+        finally:
+            for each in made:
+                await each.close()
+
+
+async def add(client: Client, resource: Resource, name: str, namespace: str = "default", **content: object) -> Object:
+    metadata: Object = {"name": name, "namespace": namespace}
+    body: Object = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
+    made = await client.create(resource, body)
+    if "status" not in content:
+        return made
+    return await client.update(resource, {**made, "status": content["status"]}, subresource="status")
+
+
+async def add_cluster(client: Client, name: str = "own") -> Object:
+    reference = {"apiGroup": SIMULATED_CLUSTERS.group, "kind": SIMULATED_CLUSTERS.kind, "name": name}
+    done = {"initialization": {"infrastructureProvisioned": True, "controlPlaneInitialized": True}}
+    return await add(client, CLUSTERS, name, spec={"infrastructureRef": reference}, status=done)
+
+
+async def refused(source: Client, target: Client) -> list[str]:
+    with pytest.raises(CannotMove) as caught:
+        await preparing.prepare(source, target, "there", None, leaves_behind=False)
+    assert await records.read(source) is None, "nothing was written"
+    return caught.value.problems or [str(caught.value)]
+
+
+async def test_whatever_stands_against_it_is_told_before_anything_is_written(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        assert await refused(source, target) == [
+            "there is nothing to move: no claims, and nothing of Cluster API, in what was named"
+        ]
+        await add_cluster(source)
+        (told,) = await refused(source, source)
+        assert "are the same API" in told
+
+        await add(
+            source,
+            MACHINES,
+            "m",
+            spec={
+                "clusterName": "own",
+                "bootstrap": {"dataSecretName": "x"},
+                "infrastructureRef": {"apiGroup": "a", "kind": "b", "name": "c"},
+            },
+        )
+        (told,) = await refused(source, target)
+        assert told == "Machine default/m has no Node yet: wait until it is done"
+        await source.delete(MACHINES, "m", "default")
+
+        await add(target, CLUSTERS, "own", spec={"infrastructureRef": {"apiGroup": "a", "kind": "b", "name": "c"}})
+        (told,) = await refused(source, target)
+        assert told.startswith("Cluster default/own is there already at the target, and is somebody else's")
+        await target.delete(CLUSTERS, "own", "default")
+
+        await target.delete(CUSTOM_RESOURCE_DEFINITIONS, CLUSTERS.group_resource)
+        (told,) = await refused(source, target)
+        assert told.startswith("the target does not know the kind Cluster (clusters.cluster.x-k8s.io, v1beta2)")
+
+
+async def test_rights_that_are_missing_are_named(tmp_path: Path) -> None:
+    async with (
+        clusters.management(tmp_path / "one") as (_, one),
+        clusters.management(tmp_path / "two") as (there, two_),
+    ):
+        await clusters.install(there, clusters.rights([]))
+        source, target = HttpClient(one), HttpClient(await clusters.account(two_))
+        try:
+            await add_cluster(source)
+            # Who may not even look there is told so by the API.
+            with pytest.raises((CannotMove, errors.Forbidden), match=r"forbidden|may not"):
+                await preparing.prepare(source, target, "there", None, leaves_behind=False)
+            assert await records.read(source) is None
+        finally:
+            await source.close()
+            await target.close()
+
+
+async def test_what_is_protected_moves_and_is_protected_there(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        asked = claim(workerReplicas=1)
+        asked["metadata"] |= {
+            "namespace": "team-a",
+            "annotations": {PROTECTED: "true"},
+            "finalizers": ["steelyard.dev/claim"],
+        }
+        asked["spec"]["parameters"]["deletionProtection"] = True
+        await source.create(
+            NAMESPACES,
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": {"team": "a"}}},
+        )
+        made = await source.create(CLAIMS, asked)
+        conditions = [
+            {
+                "type": kind,
+                "status": "True",
+                "reason": reason,
+                "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+            for kind, reason in (("Synced", "ReconcileSuccess"), ("Ready", "Available"))
+        ]
+        await source.update(CLAIMS, {**made, "status": {"conditions": conditions}}, subresource="status")
+        with pytest.raises(errors.Forbidden, match="is protected"):
+            await source.delete(CLAIMS, "shop", "team-a")
+        prepared = await preparing.prepare(source, target, "there", ["team-a"], leaves_behind=False)
+        record = await preparing.begin(source, prepared)
+        await Mover(source, target, record, Manner(is_attended=False)).run()
+        assert not (await source.list(CLAIMS)).items
+        moved = await target.get(CLAIMS, "shop", "team-a")
+        assert objects.annotations(moved)[PROTECTED] == "true"
+        assert moved["spec"]["parameters"]["deletionProtection"] is True
+        assert moved["status"]["conditions"] == conditions
+        assert objects.labels(await target.get(NAMESPACES, "team-a"))["team"] == "a"
+
+
+async def test_what_somebody_changes_while_it_moves_comes_along_and_what_they_make_stays(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        owner = await add_cluster(source)
+        secret = await add(source, SECRETS, "own-ca", stringData={"tls.crt": "old"})
+        prepared = await preparing.prepare(source, target, "there", None, leaves_behind=False)
+        record = await preparing.begin(source, prepared)
+        changes = iter((True,))
+
+        def tell(text: str) -> None:
+            told.append(text)
+
+        told: list[str] = []
+
+        class Busy(Mover):
+            async def _remove(self) -> None:
+                if next(changes, False):
+                    await source.patch(SECRETS, "own-ca", {"stringData": {"tls.crt": "new"}}, "default")
+                    reference = objects.owner_reference(owner)
+                    body: Object = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"a": "b"}}
+                    metadata: Object = {"name": "late", "namespace": "default", "ownerReferences": [reference]}
+                    await source.create(CONFIG_MAPS, {**body, "metadata": metadata})
+                    await add_cluster(source, "later")
+                await super()._remove()
+
+        moved = await Busy(source, target, record, Manner(is_attended=False, tell=tell)).run()
+        assert moved.left == ("Cluster default/later",)
+        assert (await target.get(SECRETS, "own-ca", "default"))["data"] != secret["data"]
+        late = await target.get(CONFIG_MAPS, "late", "default")
+        arrived = await target.get(CLUSTERS, "own", "default")
+        assert objects.owner_references(late)[0]["uid"] == objects.uid(arrived)
+        assert not objects.at(arrived, "spec", "paused")
+        with pytest.raises(errors.NotFound):
+            await source.get(CONFIG_MAPS, "late", "default")
+
+
+@pytest.mark.parametrize("kind", offering.STANDARD.kinds, ids=lambda kind: str(kind.noun))
+def test_every_kind_that_claims_are_made_of_is_paused_or_passive_or_stays(kind: offering.ClaimKind) -> None:
+    """A kind that is new here needs a decision in `moving/kinds.py`."""
+    undecided = [
+        each.kind
+        for each in kind.makes
+        if kinds.pause(each) is None and not kinds.why_it_stays(each) and each.kind not in PASSIVE
+    ]
+    assert undecided == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["-n", "a", "-A"], Exit.USAGE, "-n names namespaces, and -A means all of them"),
+        ([], Exit.USAGE, "no such file"),
+    ],
+    ids=["two scopes", "no target"],
+)
+def test_the_command_says_what_is_wrong_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: Exit, told: str
+) -> None:
+    monkeypatch.setenv("STEELYARD_DATA_DIR", str(tmp_path / "data"))
+    (tmp_path / "source").write_text(
+        '{"clusters": [{"name": "a", "cluster": {"server": "https://127.0.0.1:1"}}], '
+        '"users": [{"name": "a", "user": {}}], '
+        '"contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}], "current-context": "a"}'
+    )
+    words = ["move", "--kubeconfig", str(tmp_path / "source"), "--to-kubeconfig", str(tmp_path / "none"), *arguments]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == code
+    assert told.lower() in done.stderr.lower()
