@@ -20,6 +20,7 @@ from steelyard.kube.server.housekeeping import ownservice
 from steelyard.kube.server.rights import accounttokens
 from steelyard.kube.server.transport import http, tls
 from steelyard.kube.server.transport.limits import Commons
+from steelyard.kube.server.transport.portforward import Dial
 from steelyard.kube.server.transport.renewal import Renewals
 from steelyard.kube.server.webhooks import reach as reaches
 from steelyard.kube.server.webhooks.reach import Reach
@@ -125,6 +126,10 @@ class Hosting:
         server = self._servers.get(name)
         return server.api if server else None
 
+    def port(self, name: str) -> int:
+        """0 where it has none."""
+        return self._promised.get(name, 0)
+
     def authority_certificate(self, name: str) -> bytes:
         return self._servers[name].authority
 
@@ -136,16 +141,17 @@ class Hosting:
         service_cidr: str = "",
         service_account_key: bytes = b"",
         version: str = http.DEFAULT_VERSION,
+        dial: Dial | None = None,
     ) -> Api:
         """Starts the server on its reserved port; it serves what its space holds. A running one is left as it is.
 
         Without a key of its own for them, tokens of service accounts end with the process. `version` is what it says it
-        is; that changes on a running one, too.
+        is; that changes on a running one, too. `dial` reaches what is behind the ports of its pods.
         """
         async with self._starting.setdefault(name, asyncio.Lock()):
             server = self._servers.get(name)
             if server is None:
-                server = await self._start(name, authority, service_cidr)
+                server = await self._start(name, authority, service_cidr, dial)
                 if service_account_key:
                     server.api.access.signer = accounttokens.Signer(lambda: service_account_key)
                 self._servers[name] = server
@@ -178,7 +184,7 @@ class Hosting:
             held.close()
         self._reserved.clear()
 
-    async def _start(self, name: str, authority: KeyPair, service_cidr: str) -> _Server:
+    async def _start(self, name: str, authority: KeyPair, service_cidr: str, dial: Dial | None) -> _Server:
         port = await self.reserve(name)
         hosts = [*_SERVER_NAMES, "127.0.0.1", self.advertised_host, *ownservice.first_addresses(service_cidr)]
 
@@ -206,6 +212,7 @@ class Hosting:
                 authorizer=api.access.rbac,
                 commons=self._commons,
                 is_platform=False,
+                dial=dial,
             )
         except OSError as error:
             await api.close()

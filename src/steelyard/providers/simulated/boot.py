@@ -49,6 +49,8 @@ class Init:
     service_account_key: bytes = b""
     etcd_authority: KeyPair | None = None
     """None where etcd is elsewhere. Not looked at yet: most clusters have one member, which nobody asks."""
+    configuration: Object = field(default_factory=Object)
+    """kubeadm's ClusterConfiguration."""
 
 
 @frozen
@@ -84,6 +86,7 @@ def read(bootstrap_data: bytes, *, default_node_name: str) -> Init | Join:
             service_cidr=_networks(str(objects.at(cluster, "networking", "serviceSubnet") or "")),
             service_account_key=files.get(_SERVICE_ACCOUNT_KEY, "").encode(),
             etcd_authority=_etcd_authority(files),
+            configuration=cluster,
         )
     if _JOIN_CONFIGURATION in files:
         document = next(_documents(files, _JOIN_CONFIGURATION), Object())

@@ -1,6 +1,8 @@
-"""The etcds of simulated clusters with several control-plane machines: each member a port on its machine's address.
+"""The etcds of simulated clusters: where there are several control-plane machines, each member a port on its machine's
+address.
 
-A cluster with one control-plane machine has none of this: no port, no record. With the second one that joins, the
+A cluster with one control-plane machine has neither port nor record: its one member answers whoever comes through the
+cluster's API (`reach`), and nobody else. With the second one that joins, the
 members are written down inside the cluster, like everything that is the world's and not the platform's; every change of
 them is there before anybody is told that it was made. Who runs follows from the machines. So a restart brings back what
 there was, and a machine that went without its member having been removed leaves a dead one behind.
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -55,6 +58,8 @@ class _Kept:
     ensemble: Ensemble | None = None
     """None until it has been read."""
     servers: dict[Host, MemberServer] = field(default_factory=dict[Host, MemberServer])
+    quiet: dict[Host, MemberServer] = field(default_factory=dict[Host, MemberServer])
+    """Those that have no port."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -91,6 +96,15 @@ class Ensembles:
                     has_all = await self._start(kept, host, authority) and has_all
         return has_all
 
+    async def reach(self, cluster_id: str, host: Host, authority: KeyPair, connection: socket.socket) -> None:
+        """Hands a connection to the host's member. Raises OSError."""
+        kept = self._of(cluster_id)
+        async with kept.lock:
+            server = kept.servers.get(host) or kept.quiet.get(host)
+            if server is None:
+                server = kept.quiet[host] = self._server(kept, host, authority)
+        await server.accept(connection)
+
     def is_settled(self, cluster_id: str, hosts: Iterable[Host], ended: Iterable[str]) -> bool:
         """Whether `settle` would find nothing to do."""
         kept = self._clusters.get(cluster_id)
@@ -123,23 +137,31 @@ class Ensembles:
     def _of(self, cluster_id: str) -> _Kept:
         return self._clusters.setdefault(cluster_id, _Kept(cluster_id))
 
-    async def _start(self, kept: _Kept, host: Host, authority: KeyPair) -> bool:
+    def _server(self, kept: _Kept, host: Host, authority: KeyPair) -> MemberServer:
         async def answer(path: str, question: Object) -> tuple[int, Object]:
             async with kept.lock:
                 return await self._answer(kept, host, path, question)
 
-        server = MemberServer(answer)
+        return MemberServer(answer, host.address, host.name, authority, now=self._clock.now())
+
+    async def _start(self, kept: _Kept, host: Host, authority: KeyPair) -> bool:
+        server = kept.quiet.get(host) or self._server(kept, host, authority)
         try:
-            await server.start(host.address, host.name, authority, now=self._clock.now())
+            await server.listen()
         except OSError as error:
             _log.warning("etcd of a simulated machine cannot have its port", member=host.name, error=str(error))
             return False
+        kept.quiet.pop(host, None)
         kept.servers[host] = server
         return True
 
     async def _answer(self, kept: _Kept, host: Host, path: str, question: Object) -> tuple[int, Object]:
         try:
-            current = (await self._read(kept)).with_running(each.name for each in kept.servers)
+            current = await self._read(kept)
+            if not current.members:
+                # There is one machine, and nothing is written down of it.
+                current = current.joined(host.name, host.address)
+            current = current.with_running(each.name for each in (*kept.servers, *kept.quiet))
             found = ensembles.answer(current, host.name, path, question)
             after = found.after if found.after is not None else current
             if after.members != current.members:
@@ -148,7 +170,7 @@ class Ensembles:
                 await _end(kept, gone)
         except errors.ApiError as error:
             return 503, {"code": 14, "message": f"etcdserver: {error.message}"}
-        kept.ensemble = after
+        kept.ensemble = after if kept.ensemble is not None and kept.ensemble.members else kept.ensemble
         return found.status, found.body
 
     async def _read(self, kept: _Kept) -> Ensemble:
@@ -185,6 +207,7 @@ class Ensembles:
 
 async def _end(kept: _Kept, addresses: set[str] | None = None) -> None:
     """All of them without addresses."""
-    for host in list(kept.servers):
-        if addresses is None or host.address in addresses:
-            await kept.servers.pop(host).stop()
+    for servers in (kept.servers, kept.quiet):
+        for host in list(servers):
+            if addresses is None or host.address in addresses:
+                await servers.pop(host).stop()

@@ -30,8 +30,9 @@ from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.hosting import Hosting, PortTaken
 from steelyard.kube.server.transport import http
-from steelyard.providers.simulated import boot, identity, joinchecks, nodes
+from steelyard.providers.simulated import boot, furnishing, identity, joinchecks, nodes
 from steelyard.providers.simulated.ensembles import FAULT_ANNOTATION, Ensembles, Host
+from steelyard.providers.simulated.podports import Ports
 from steelyard.providers.toolkit import clusterapi, reporting
 
 FINALIZER = "simulatedmachine.infrastructure.cluster.x-k8s.io"
@@ -170,12 +171,17 @@ class SimulatedMachineReconciler:
             # Before the API answers: who asks it next may ask for the members.
             await self._settle_members(infrastructure, place, node)
         if isinstance(node, boot.Init):
-            api = await self._serve(place, node.authority, node.service_account_key, node.service_cidr)
+            api = await self._serve(infrastructure, place, node.authority, node.service_account_key, node.service_cidr)
         else:
-            api = await self._join(node, place, is_joined=is_joined)
+            api = await self._join(infrastructure, node, place, is_joined=is_joined)
         if not is_joined:
             await self._join_members(infrastructure, place, node)
+            await self._furnish(api, infrastructure, place, node)
             await self._register(api, infrastructure, place, node)
+        elif not await furnishing.is_configured(_kubelet(api, node.node_name)):
+            # It was made by a version that did not do this.
+            for each in filter(_keeps_api_up, self._control_plane(infrastructure)):
+                await self._furnish(api, each, place, node, node_name=objects.name(each))
 
     async def _boot(self, infrastructure: Object, place: _Place) -> boot.Init | boot.Join:
         return boot.read(await self._bootstrap_data(place), default_node_name=objects.name(infrastructure))
@@ -195,8 +201,7 @@ class SimulatedMachineReconciler:
         machines = self._control_plane(infrastructure)
         if len(machines) < 2:
             return True
-        broken = [each for each in machines if objects.annotations(each).get(FAULT_ANNOTATION) == "etcd"]
-        ended = {self._address(each) for each in machines if objects.is_being_deleted(each) or each in broken}
+        ended = {self._address(each) for each in machines if objects.is_being_deleted(each) or _is_broken(each)}
         running = [each for each in machines if _keeps_api_up(each) or _is_same(each, infrastructure)]
         hosts = [host for host in map(self._host, running) if host.address not in ended]
         if self._ensembles.is_settled(place.cluster_id, hosts, ended):
@@ -214,7 +219,12 @@ class SimulatedMachineReconciler:
         return Host(objects.name(infrastructure), self._address(infrastructure))
 
     async def _serve(
-        self, place: _Place, authority: KeyPair, service_account_key: bytes, service_cidr: str = ""
+        self,
+        infrastructure: Object,
+        place: _Place,
+        authority: KeyPair,
+        service_account_key: bytes,
+        service_cidr: str = "",
     ) -> Api:
         """`service_cidr` where the bootstrap data says it; only that of the first machine does."""
         api = await self._hosting.serve(
@@ -223,15 +233,16 @@ class SimulatedMachineReconciler:
             service_cidr=service_cidr or place.service_cidr,
             service_account_key=service_account_key,
             version=place.version or http.DEFAULT_VERSION,
+            dial=self._ports(infrastructure, place).dial(),
         )
         for each in self._definitions:
             await standing.ensure(LocalClient(api), CUSTOM_RESOURCE_DEFINITIONS, each, field_manager=_FIELD_MANAGER)
         return api
 
-    async def _join(self, node: boot.Join, place: _Place, *, is_joined: bool) -> Api:
+    async def _join(self, infrastructure: Object, node: boot.Join, place: _Place, *, is_joined: bool) -> Api:
         api = self._hosting.running(place.cluster_id)
         if api is None and is_joined and node.authority is not None:
-            return await self._serve(place, node.authority, node.service_account_key)
+            return await self._serve(infrastructure, place, node.authority, node.service_account_key)
         if api is None:
             raise joinchecks.Refused(f"nothing answers at {node.endpoint}: the control plane is not up")
         if not is_joined:
@@ -239,8 +250,52 @@ class SimulatedMachineReconciler:
             await joinchecks.check(_kubelet(api, node.node_name), node, authority, now=self._clock.now())
         if node.authority is not None:
             # The newest of the machines that serve the API is the one that is asked.
-            return await self._serve(place, node.authority, node.service_account_key)
+            return await self._serve(infrastructure, place, node.authority, node.service_account_key)
         return api
+
+    def _ports(self, infrastructure: Object, place: _Place) -> Ports:
+        async def authority(host: Host) -> KeyPair | None:
+            machine = next((each for each in running() if objects.name(each) == host.name), None)
+            found = await self._place(machine) if machine is not None else None
+            if machine is None or found is None:
+                return None
+            return boot.etcd_authority(await self._boot(machine, found))
+
+        def running() -> list[Object]:
+            return [
+                each for each in self._control_plane(infrastructure) if _keeps_api_up(each) and not _is_broken(each)
+            ]
+
+        return Ports(
+            place.cluster_id,
+            self._ensembles,
+            lambda: [self._host(each) for each in running()],
+            authority,
+            lambda: (self._hosting.advertised_host, self._hosting.port(place.cluster_id)),
+        )
+
+    async def _furnish(
+        self, api: Api, infrastructure: Object, place: _Place, told: boot.Init | boot.Join, *, node_name: str = ""
+    ) -> None:
+        """Before its Node is there: whoever finds that looks at the pods next."""
+        if not clusterapi.is_control_plane(infrastructure):
+            return
+        node_name = node_name or told.node_name
+        kubelet = _kubelet(api, node_name)
+        configuration = (
+            told.configuration
+            if isinstance(told, boot.Init)
+            else furnishing.minimal(version=place.version, endpoint=told.endpoint, service_networks=place.service_cidr)
+        )
+        await furnishing.configure(kubelet, configuration)
+        await furnishing.add_pods(
+            kubelet,
+            node_name,
+            self._address(infrastructure),
+            version=place.version,
+            with_etcd=told.etcd_authority is not None,
+            now=self._clock.now(),
+        )
 
     async def _register(self, api: Api, infrastructure: Object, place: _Place, told: boot.Init | boot.Join) -> None:
         name = told.node_name
@@ -318,6 +373,8 @@ class SimulatedMachineReconciler:
         await self._ensembles.end(identity.of_cluster(simulated_cluster), self._address(infrastructure))
         if not any(map(_keeps_api_up, self._control_plane(infrastructure))):
             await self._hosting.stop(identity.of_cluster(simulated_cluster))
+        elif (api := self._hosting.running(identity.of_cluster(simulated_cluster))) is not None:
+            await furnishing.remove_pods(_kubelet(api, objects.name(infrastructure)), objects.name(infrastructure))
 
     def _address(self, infrastructure: Object) -> str:
         """An address that looks like one, from the range for private networks of carriers; of a control-plane machine
@@ -341,6 +398,11 @@ def _has_joined(machine: Object) -> bool:
 
 def _keeps_api_up(machine: Object) -> bool:
     return not objects.is_being_deleted(machine) and conditions.is_true(machine, "Ready")
+
+
+def _is_broken(machine: Object) -> bool:
+    """Its member of etcd does not run."""
+    return objects.annotations(machine).get(FAULT_ANNOTATION) == "etcd"
 
 
 def _is_same(one: Object, other: Object) -> bool:

@@ -12,7 +12,7 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
@@ -32,12 +32,13 @@ from steelyard.kube.server.rights import authn, authz
 from steelyard.kube.server.rights.authn import Authenticator
 from steelyard.kube.server.rights.authz import Authorizer
 from steelyard.kube.server.routing import Route
-from steelyard.kube.server.transport import audit, operations
+from steelyard.kube.server.transport import audit, operations, portforward
 from steelyard.kube.server.transport.audit import AuditLog
 from steelyard.kube.server.transport.exchange import Disconnected, Exchange
 from steelyard.kube.server.transport.health import HealthPaths
 from steelyard.kube.server.transport.metrics import Labels, RequestMetrics
 from steelyard.kube.server.transport.operations import Operations
+from steelyard.kube.server.transport.portforward import Forwards
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,8 @@ _BYTES_AT_ONCE: Final = 64 * 1024
 _OPENAPI: Final = "/openapi/"
 _INDEX: Final = ("/", "/index.html")
 _STREAM_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-cache, private"))
+_FORWARDING: Final = ("", "pods", portforward.SUBRESOURCE)
+_FORWARDING_VERBS: Final = ("create", "get")
 _READERS: Final = ("curl", "Wget", "Mozilla/5.0")
 _TRUE: Final = frozenset(("1", "t", "T", "true", "True", "TRUE"))
 
@@ -85,6 +88,7 @@ class Application:
         offered: Operations,
         share: Share,
         audit: AuditLog | None,
+        forwards: Forwards | None = None,
     ) -> None:
         self._backend = backend
         self._authenticator = authenticator
@@ -96,6 +100,7 @@ class Application:
         self._reading, self._writing = share.shares.reading, share.shares.writing
         self._watching = share.shares.watching
         self._audit = audit
+        self._forwards = forwards
 
     async def __call__(self, exchange: Exchange) -> None:
         request = Request(exchange)
@@ -145,6 +150,9 @@ class Application:
                 request.call = call
                 self._backend.authorize(call)
                 request.decision = "allow"
+                if self._forwards is not None and _asks_for_port(route):
+                    await self._forward(request, call, self._forwards)
+                    return
                 self._backend.check(call)
                 labels = (route.verb.upper(), *_resource(call))
                 is_custom = route.group not in tables.groups()
@@ -211,6 +219,14 @@ class Application:
         await _stream(request, stream)
         self._metrics.count(labels, 200)
         self._log(request, 200)
+
+    async def _forward(self, request: Request, call: Call, forwards: Forwards) -> None:
+        """Of a pod that is there. It is in the log when it ends, as a watch is."""
+        pod = Call("get", call.group, call.version, call.plural, call.user, call.namespace, call.name, flow=call.flow)
+        pod.is_authorized = True
+        await self._backend.call(pod)
+        await forwards.serve(request.exchange, call.namespace, call.name, request.named)
+        self._log(request, 101)
 
     def _labels(self, request: Request) -> Labels:
         """Of a request that was refused before anybody asked whether there is what it names."""
@@ -307,6 +323,11 @@ class Request:
     @property
     def uri(self) -> str:
         return f"{self.path}?{self.query_string.decode('latin-1')}" if self.query_string else self.path
+
+    @property
+    def named(self) -> Mapping[bytes, bytes]:
+        """The headers by name, in lower case."""
+        return self._headers
 
     @property
     def impersonates(self) -> bool:
@@ -412,6 +433,10 @@ async def _send_lines(exchange: Exchange, items: Sequence[WatchItem]) -> None:
             await turns.take(turns.TELLING, exchange.flow)
             waiting, size = [], 0
     await exchange.send_pieces(waiting, size)
+
+
+def _asks_for_port(route: Route) -> bool:
+    return (route.group, route.plural, route.subresource) == _FORWARDING and route.verb in _FORWARDING_VERBS
 
 
 def _resource(call: Call) -> tuple[str, str, str]:

@@ -179,6 +179,28 @@ class Exchange:
                 self.connection.write(b"0\r\n\r\n")
             self._finish()
 
+    async def upgrade(self, headers: Sequence[Header]) -> asyncio.StreamReader:
+        """Goes over to another protocol: what the client says in it comes from the reader, what it is told goes out
+        with `say`, until `close`. Raises Disconnected."""
+        if not await self._is_writable():
+            raise Disconnected
+        parts = [_STATUS_LINES[HTTPStatus.SWITCHING_PROTOCOLS]]
+        for name, value in headers:
+            parts += (name, b": ", value, b"\r\n")
+        self.connection.write(b"".join((*parts, b"\r\n")))
+        return self.connection.hand_over()
+
+    async def say(self, data: bytes) -> None:
+        """After `upgrade`; waits for a client that reads slowly. One that has gone is no error."""
+        if await self._is_writable():
+            self.connection.write(data)
+
+    def close(self) -> None:
+        """Ends the connection after `upgrade`."""
+        self.keep_alive = False
+        if not self.is_gone:
+            self._finish()
+
     def received(self, data: bytes) -> None:
         """Part of the body; what exceeds the limit, or follows an answer, is dropped."""
         if self.is_answered or self._is_dropped:

@@ -26,6 +26,7 @@ from steelyard.kube.server.transport.health import Check, HealthPaths
 from steelyard.kube.server.transport.limits import Commons
 from steelyard.kube.server.transport.metrics import RequestMetrics
 from steelyard.kube.server.transport.operations import Operations
+from steelyard.kube.server.transport.portforward import Dial, Forwards
 from steelyard.kube.server.transport.protocol import Connection, Traffic, read_buffer
 from steelyard.kube.server.transport.tls import ServingTls
 
@@ -50,6 +51,7 @@ async def listen(
     commons: Commons | None = None,
     is_platform: bool = True,
     audit: AuditLog | None = None,
+    dial: Dial | None = None,
 ) -> Listener:
     """Serves the API until the listener is closed. Port 0 takes a free one. `audit` gets a line per request.
 
@@ -57,7 +59,8 @@ async def listen(
     administrators only. Without `tls` it speaks plain HTTP, which no client certificate can come through.
 
     `commons` is what it shares with other servers of the process; a server of its own has the given `limits` or the
-    usual ones. `is_platform` says that its administrators are those of the process, and never wait.
+    usual ones. `is_platform` says that its administrators are those of the process, and never wait. `dial` reaches
+    what is behind the ports of pods; without it there is no port-forward.
     """
     memory.tune()
     metrics = metrics or request_metrics.DEFAULT
@@ -66,7 +69,15 @@ async def listen(
     commons = commons or Commons(Shares(limits or Limits()))
     share = commons.shares.share(is_platform=is_platform)
     app = Application(
-        api, authenticator, authorizer or defaults.policy(), health, metrics, operations or {}, share, audit
+        api,
+        authenticator,
+        authorizer or defaults.policy(),
+        health,
+        metrics,
+        operations or {},
+        share,
+        audit,
+        Forwards(dial) if dial is not None else None,
     )
     traffic = Traffic(commons.door, commons.intake)
     buffer = read_buffer()

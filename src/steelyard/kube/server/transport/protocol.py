@@ -112,6 +112,10 @@ class Connection(asyncio.BufferedProtocol):
         self.source = ""
         self.is_congested = False
         self.on_end: Callable[[], None] | None = None
+        self._early: bytearray | None = None
+        """What comes after a request to go over to another protocol, until that is answered."""
+        self._tunnel: asyncio.StreamReader | None = None
+        """Where everything goes that comes after it."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -134,6 +138,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting.clear()
         self._kept = 0
         self.resume_writing()
+        self._end_tunnel()
         self.end_stream()
         # Parser, exchange and transport refer to their connection: without this only the garbage collector would end
         # them, and a transport has buffers as large as what has come through it.
@@ -243,15 +248,39 @@ class Connection(asyncio.BufferedProtocol):
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._buffer
 
+    def hand_over(self) -> asyncio.StreamReader:
+        """From now on what comes is no HTTP: it goes to the reader, which holds the client back if need be."""
+        self._parser = None
+        self._tunnel = asyncio.StreamReader(limit=_BUFFER_BYTES)
+        self._tunnel.set_transport(self._transport)
+        self.on_end = self._end_tunnel
+        if self._early:
+            self._tunnel.feed_data(bytes(self._early))
+        self._early = None
+        return self._tunnel
+
+    def _end_tunnel(self) -> None:
+        tunnel, self._tunnel = self._tunnel, None
+        if tunnel is not None:
+            tunnel.feed_eof()
+
     def buffer_updated(self, nbytes: int) -> None:
+        if self._tunnel is not None:
+            self._tunnel.feed_data(bytes(self._buffer[:nbytes]))
+            return
+        if self._early is not None:
+            self._keep_early(bytes(self._buffer[:nbytes]))
+            return
         if self._parser is None or self._transport.is_closing():
             return
         try:
             self._parser.feed_data(self._buffer[:nbytes])
-        except httptools.HttpParserUpgrade:
-            # There is nothing to upgrade to (exec, port-forward); the request is answered, and its bytes end there.
+        except httptools.HttpParserUpgrade as upgrade:
+            # Where there is nothing to upgrade to, the request is answered, and its bytes end there.
             if self._receiving is not None:
                 self._receiving.keep_alive = False
+            self._early = bytearray()
+            self._keep_early(bytes(self._buffer[int(upgrade.args[0]) : nbytes]))
         except httptools.HttpParserError:
             self._refuse(self._refused_with or _BAD_REQUEST)
             return
@@ -264,6 +293,13 @@ class Connection(asyncio.BufferedProtocol):
             self._start_next()
             if self._waiting:
                 self._transport.pause_reading()
+
+    def _keep_early(self, data: bytes) -> None:
+        assert self._early is not None
+        if len(self._early) + len(data) > _BUFFER_BYTES:
+            self.abort()
+        else:
+            self._early += data
 
     def _refuse(self, answer: bytes) -> None:
         """What the client still sends is read and dropped for a moment: closing at once could take the answer back."""

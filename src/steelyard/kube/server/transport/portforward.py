@@ -1,0 +1,199 @@
+"""Ports of pods, forwarded through the API server, as `kubectl port-forward` and client-go ask for them.
+
+    POST /api/v1/namespaces/kube-system/pods/etcd-cp-1/portforward
+    Connection: Upgrade, Upgrade: SPDY/3.1, X-Stream-Protocol-Version: portforward.k8s.io
+
+Then SPDY: for each connection a stream for data and one for what went wrong, both with the same `requestid` and the
+`port`. What is behind a port, and whether anything is, only `dial` knows, which whoever hosts the server gives it: this
+module opens no connection, and a server without a `dial` has no port-forward. A server carries so many at once, a
+client so many on one connection, and a silent one is ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from steelyard.kube import errors
+from steelyard.kube.server.transport import spdy
+from steelyard.kube.server.transport.exchange import Exchange
+from steelyard.kube.server.transport.spdy import Broken, Frame
+
+SUBRESOURCE: Final = "portforward"
+PROTOCOL: Final = "portforward.k8s.io"
+MAX_FORWARDS: Final = 16
+"""Connections that one server carries at once."""
+_MAX_STREAMS: Final = 2 * MAX_FORWARDS
+_SILENCE_SECONDS: Final = 300.0
+"""client-go asks every five seconds whether the other end is there."""
+_CHUNK: Final = 1 << 14
+
+Ends: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Dial: TypeAlias = Callable[[str, str, int], Awaitable[Ends]]
+"""Given namespace, pod and port, a connection to it. Raises Unreachable."""
+
+
+class Unreachable(Exception):
+    """Nothing answers there; the message says so to whoever asked."""
+
+
+class Forwards:
+    """Those of one server."""
+
+    def __init__(self, dial: Dial) -> None:
+        self._dial = dial
+        self._open = 0
+
+    async def open(self, namespace: str, pod: str, port: int) -> Ends:
+        if self._open >= MAX_FORWARDS:
+            raise Unreachable(f"more than {MAX_FORWARDS} ports are being forwarded at once")
+        self._open += 1
+        try:
+            return await self._dial(namespace, pod, port)
+        except BaseException:
+            self._open -= 1
+            raise
+
+    def closed(self) -> None:
+        self._open -= 1
+
+    async def serve(self, exchange: Exchange, namespace: str, pod: str, headers: Mapping[bytes, bytes]) -> None:
+        """Answers a request whose sender may do this. Raises BadRequest where it asks for no protocol that is spoken
+        here; clients that try WebSockets first then come back with SPDY."""
+        asked = headers.get(b"upgrade", b"").decode("latin-1")
+        spoken = [each.strip() for each in headers.get(b"x-stream-protocol-version", b"").decode("latin-1").split(",")]
+        if asked.upper() != spdy.PROTOCOL:
+            raise errors.BadRequest(f"Upgrade request required, to {spdy.PROTOCOL}")
+        if PROTOCOL not in spoken:
+            raise errors.BadRequest(f"the server speaks {PROTOCOL} here")
+        answer = (
+            (b"connection", b"Upgrade"),
+            (b"upgrade", spdy.PROTOCOL.encode()),
+            (b"x-stream-protocol-version", PROTOCOL.encode()),
+        )
+        reader = await exchange.upgrade(answer)
+        session = _Session(self, exchange, reader, namespace, pod)
+        try:
+            await session.run()
+        finally:
+            await session.close()
+            exchange.close()
+
+
+@dataclass(slots=True)
+class _Pair:
+    errors: int = 0
+    data: int = 0
+    sink: asyncio.StreamWriter | None = None
+    carrying: asyncio.Task[None] | None = None
+
+
+class _Session:
+    """One upgraded connection."""
+
+    def __init__(
+        self, forwards: Forwards, exchange: Exchange, reader: asyncio.StreamReader, namespace: str, pod: str
+    ) -> None:
+        self._forwards = forwards
+        self._exchange = exchange
+        self._reader = reader
+        self._pod = namespace, pod
+        self._heads = spdy.Heads()
+        self._pairs: dict[str, _Pair] = {}
+        self._streams: dict[int, _Pair] = {}
+
+    async def run(self) -> None:
+        """Until either side ends it."""
+        with contextlib.suppress(asyncio.IncompleteReadError, Broken, TimeoutError, ConnectionError):
+            while True:
+                async with asyncio.timeout(_SILENCE_SECONDS):
+                    head = await self._reader.readexactly(spdy.HEAD_BYTES)
+                    found = spdy.frame(head, await self._reader.readexactly(spdy.length(head)))
+                    if found.kind == spdy.GOAWAY:
+                        return
+                    await self._handle(found)
+
+    async def close(self) -> None:
+        tasks = [pair.carrying for pair in self._pairs.values() if pair.carrying is not None]
+        for each in tasks:
+            each.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _handle(self, found: Frame) -> None:
+        if found.kind == spdy.SYN_STREAM:
+            await self._opened(found, self._heads.opened(found))
+        elif found.kind == spdy.PING:
+            await self._exchange.say(spdy.control(spdy.PING, found.content))
+        elif found.kind == spdy.RST_STREAM:
+            self._end(found.stream)
+        elif found.kind == 0:
+            await self._received(found)
+
+    async def _opened(self, found: Frame, headers: Mapping[str, str]) -> None:
+        kind, port = headers.get("streamtype", ""), headers.get("port", "")
+        is_port = port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16
+        if kind not in ("data", "error") or not is_port or len(self._streams) >= _MAX_STREAMS:
+            await self._exchange.say(spdy.reset(found.stream))
+            return
+        pair = self._pairs.setdefault(headers.get("requestid", ""), _Pair())
+        if pair.data if kind == "data" else pair.errors:
+            raise Broken("two streams of one kind for one request")
+        self._streams[found.stream] = pair
+        if kind == "error":
+            pair.errors = found.stream
+            await self._exchange.say(self._heads.reply(found.stream))
+            return
+        pair.data = found.stream
+        try:
+            source, pair.sink = await self._forwards.open(*self._pod, int(port))
+        except Unreachable as error:
+            await self._exchange.say(self._heads.reply(found.stream))
+            await self._finish(pair, str(error))
+            return
+        pair.carrying = asyncio.create_task(self._carry(pair, source), name="port-forward")
+        pair.carrying.add_done_callback(functools.partial(self._closed, pair.sink))
+        await self._exchange.say(self._heads.reply(found.stream))
+
+    async def _received(self, found: Frame) -> None:
+        pair = self._streams.get(found.stream)
+        if pair is None or pair.data != found.stream or pair.sink is None or pair.sink.is_closing():
+            return
+        if found.content:
+            pair.sink.write(found.content)
+            await pair.sink.drain()
+        if found.is_last and pair.sink.can_write_eof():
+            pair.sink.write_eof()
+
+    async def _carry(self, pair: _Pair, source: asyncio.StreamReader) -> None:
+        with contextlib.suppress(OSError):
+            while content := await source.read(_CHUNK):
+                await self._exchange.say(spdy.data(pair.data, content))
+        await self._finish(pair)
+
+    def _closed(self, sink: asyncio.StreamWriter, _: asyncio.Task[None]) -> None:
+        self._forwards.closed()
+        sink.transport.abort()
+
+    async def _finish(self, pair: _Pair, why: str = "") -> None:
+        """Says that nothing more comes, and what went wrong if something did."""
+        if pair.errors:
+            await self._exchange.say(spdy.data(pair.errors, why.encode(), last=True))
+        await self._exchange.say(spdy.data(pair.data, b"", last=True))
+        self._forget(pair)
+
+    def _end(self, stream: int) -> None:
+        pair = self._streams.get(stream)
+        if pair is not None:
+            self._forget(pair)
+            if pair.carrying is not None:
+                pair.carrying.cancel()
+
+    def _forget(self, pair: _Pair) -> None:
+        for stream in (pair.errors, pair.data):
+            self._streams.pop(stream, None)
+        self._pairs = {key: each for key, each in self._pairs.items() if each is not pair}
