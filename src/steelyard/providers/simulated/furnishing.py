@@ -2,7 +2,8 @@
 
 Nothing runs in these pods. They are what Cluster API's own control-plane manager looks at before it goes on: the
 configuration says that the cluster is there, pods that are ready say how a machine is, and the names of the pods are
-where it forwards ports to (`podports.py`).
+where it forwards ports to (`podports.py`). They lack kubeadm's labels: whoever finds etcd by those, as our own
+lifecycle does, would ask each cluster's one member through its API, of which nothing would come but work.
 """
 
 from __future__ import annotations
@@ -103,7 +104,6 @@ def _pod(component: str, node: str, address: str, version: str, now: datetime.da
         "metadata": {
             "name": pod_name(component, node),
             "namespace": NAMESPACE,
-            "labels": {"component": component, "tier": "control-plane"},
             "annotations": {
                 "kubernetes.io/config.mirror": "simulated",
                 "kubernetes.io/config.source": "file",
