@@ -44,6 +44,7 @@ _WEBHOOKS: Final = {
         ("ValidatingWebhookConfiguration", "validatingwebhookconfigurations"),
     )
 }
+_INSTALLER: Final = "clusterctl"
 _UPSTREAM: Final = ROOT / "tools" / "upstream"
 
 
@@ -186,12 +187,12 @@ async def manage(
         await ready(health)
     for each in managing:
         for configuration in webhooks(each.folder, each.name, hooks[each.name]):
-            await client.create(_WEBHOOKS[configuration["kind"]], configuration)
+            await client.apply(_WEBHOOKS[configuration["kind"]], configuration, field_manager=_INSTALLER)
 
 
 async def define(client: HttpClient, wanted: Sequence[Object]) -> None:
     for definition in wanted:
-        await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+        await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager=_INSTALLER)
     deadline = time.monotonic() + READY_SECONDS
     for definition in wanted:
         name = objects.name(definition)

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from steelyard.kube import pki
+from steelyard.kube.objects import Object
 from steelyard.providers.simulated import boot
 
 AUTHORITY = pki.new_authority("kubernetes", now=datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
@@ -40,7 +41,13 @@ def _cloud_config(files: dict[str, str]) -> bytes:
 def test_the_first_machine_brings_the_authority() -> None:
     data = _cloud_config({"/run/kubeadm/kubeadm.yaml": INIT, **PKI})
     node = boot.read(data, default_node_name="machine-a")
-    assert node == boot.Init("machine-a", AUTHORITY, "v1.32.1", "10.95.0.0/16")
+    told: Object = {
+        "apiVersion": "kubeadm.k8s.io/v1beta4",
+        "kind": "ClusterConfiguration",
+        "kubernetesVersion": "v1.32.1",
+        "networking": {"serviceSubnet": "10.95.0.0/16"},
+    }
+    assert node == boot.Init("machine-a", AUTHORITY, "v1.32.1", "10.95.0.0/16", configuration=told)
 
 
 def test_a_node_name_that_is_written_out_is_used() -> None:

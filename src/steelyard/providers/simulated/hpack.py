@@ -16,9 +16,9 @@ _MAX_STRING: Final = 1 << 13
 _LEAST_CODE, _LONGEST_CODE = 5, 30
 _NAMES: Final = (
     "accept-language accept-ranges accept access-control-allow-origin age allow authorization cache-control "
-    "content-disposition content-encoding content-language content-length content-location content-range content- "
-    "type cookie date etag expect expires from host if-match if-modified-since if-none-match if-range if- "
-    "unmodified-since last-modified link location max-forwards proxy-authenticate proxy-authorization range "
+    "content-disposition content-encoding content-language content-length content-location content-range "
+    "content-type cookie date etag expect expires from host if-match if-modified-since if-none-match if-range "
+    "if-unmodified-since last-modified link location max-forwards proxy-authenticate proxy-authorization range "
     "referer refresh retry-after server set-cookie strict-transport-security transfer-encoding user-agent vary "
     "via www-authenticate"
 )

@@ -84,6 +84,10 @@ class MemberServer:
                     await Conversation(reader, writer, self._called, _SILENCE_SECONDS).run()
                 while not self._is_stopped:
                     await self._exchange(reader, writer)
+        except asyncio.CancelledError:
+            # Its own stop: what carries streams would tell of it as of a failure.
+            if not self._is_stopped:
+                raise
         finally:
             self._connections.discard(task)
             writer.transport.abort()

@@ -1,0 +1,1 @@
+"""Cluster API's own managers with our claims and simulated machines."""

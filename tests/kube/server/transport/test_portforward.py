@@ -1,0 +1,217 @@
+"""Ports of pods through the API server, asked for as client-go does: an upgrade to SPDY, then two streams each."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import zlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from steelyard.kube.server.api import Api
+from steelyard.kube.server.transport import portforward, spdy
+from steelyard.kube.server.transport.portforward import Ends, Unreachable
+from steelyard.kube.store.store import Store
+from tests.kube.server.serving import ADMIN_TOKEN, JANE_TOKEN, Site, served
+
+PODS = "/api/v1/namespaces/default/pods"
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "p"},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
+}
+UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "portforward.k8s.io"}
+
+
+@dataclass
+class Echo:
+    """What is behind port 7: whatever is sent there comes back, in capitals."""
+
+    dialled: list[tuple[str, str, int]] = field(default_factory=list[tuple[str, str, int]])
+    servers: list[asyncio.Server] = field(default_factory=list[asyncio.Server])
+
+    async def dial(self, namespace: str, pod: str, port: int) -> Ends:
+        self.dialled.append((namespace, pod, port))
+        if port != 7:
+            raise Unreachable("nobody is there")
+        if not self.servers:
+            self.servers.append(await asyncio.start_server(self._shout, "127.0.0.1", 0))
+        return await asyncio.open_connection(*self.servers[0].sockets[0].getsockname())
+
+    async def _shout(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1000):
+            writer.write(data.upper())
+        writer.close()
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    store = await Store.open(tmp_path / "store.db", fsync=False)
+    api = await Api.start(store)
+    yield api
+    await api.close()
+    await store.close()
+
+
+@pytest.fixture
+def echo() -> Echo:
+    return Echo()
+
+
+@pytest.fixture
+async def site(api: Api, echo: Echo) -> AsyncIterator[Site]:
+    async with served(api, dial=echo.dial) as site:
+        answer = await site.request("POST", PODS, POD)
+        assert answer.code == 201, answer.body
+        yield site
+    for server in echo.servers:
+        server.close()
+
+
+class Forwarded:
+    """The client's end of an upgraded connection."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._heads = zlib.compressobj(zdict=spdy._DICTIONARY)  # pyright: ignore[reportPrivateUsage]
+
+    def open(self, stream: int, kind: str, port: int, request: str = "0") -> None:
+        pairs = {"streamtype": kind, "port": str(port), "requestid": request}
+        plain = struct.pack(">I", len(pairs))
+        for text in (text for pair in pairs.items() for text in pair):
+            plain += struct.pack(">I", len(text)) + text.encode()
+        block = self._heads.compress(plain) + self._heads.flush(zlib.Z_SYNC_FLUSH)
+        self.writer.write(spdy.control(spdy.SYN_STREAM, struct.pack(">IIH", stream, 0, 0) + block))
+
+    async def frame(self) -> spdy.Frame:
+        async with asyncio.timeout(5):
+            head = await self.reader.readexactly(spdy.HEAD_BYTES)
+            return spdy.frame(head, await self.reader.readexactly(spdy.length(head)))
+
+    async def has_ended(self) -> bool:
+        async with asyncio.timeout(5):
+            return await self.reader.read() == b""
+
+
+async def forwarded(site: Site, early: bytes = b"") -> Forwarded:
+    reader, writer = await site.connect()
+    headers = "".join(f"{name}: {value}\r\n" for name, value in UPGRADE.items())
+    head = f"POST {PODS}/p/portforward HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n{headers}"
+    writer.write(f"{head}Content-Length: 0\r\n\r\n".encode() + early)
+    async with asyncio.timeout(5):
+        answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    assert answer.startswith("http/1.1 101 "), answer
+    assert "upgrade: spdy/3.1\r\n" in answer
+    return Forwarded(reader, writer)
+
+
+async def pair(client: Forwarded, first: int = 1, port: int = 7) -> None:
+    """Opens a stream for errors and one for data."""
+    for stream, kind in ((first, "error"), (first + 2, "data")):
+        client.open(stream, kind, port, request=str(first))
+        reply = await client.frame()
+        assert (reply.kind, reply.stream) == (spdy.SYN_REPLY, stream)
+
+
+class TestAPort:
+    async def test_carries_both_ways_until_the_client_ends_it(self, site: Site, echo: Echo) -> None:
+        client = await forwarded(site)
+        await pair(client)
+        assert echo.dialled == [("default", "p", 7)]
+        client.writer.write(spdy.data(3, b"hello "))
+        assert (await client.frame()).content == b"HELLO "
+        client.writer.write(spdy.data(3, b"there", last=True))
+        found = [await client.frame() for _ in range(3)]
+        assert [(each.stream, each.content, each.is_last) for each in found] == [
+            (3, b"THERE", False),
+            (1, b"", True),
+            (3, b"", True),
+        ]
+
+    async def test_says_on_the_stream_for_errors_that_nobody_is_there(self, site: Site) -> None:
+        client = await forwarded(site)
+        await pair(client, port=8)
+        found = await client.frame()
+        assert (found.stream, found.content, found.is_last) == (1, b"nobody is there", True)
+
+    async def test_answers_whoever_asks_whether_it_is_there(self, site: Site) -> None:
+        client = await forwarded(site)
+        client.writer.write(spdy.control(spdy.PING, struct.pack(">I", 5)))
+        found = await client.frame()
+        assert (found.kind, found.content) == (spdy.PING, struct.pack(">I", 5))
+
+    async def test_ends_with_the_server(self, api: Api, echo: Echo) -> None:
+        async with served(api, dial=echo.dial) as site:
+            await site.request("POST", PODS, POD)
+            client = await forwarded(site)
+            await pair(client)
+            await site.listener.close()
+            assert await client.has_ended()
+        echo.servers[0].close()
+
+    async def test_takes_what_comes_right_after_the_request(self, site: Site) -> None:
+        client = await forwarded(site, spdy.control(spdy.PING, struct.pack(">I", 7)))
+        assert (await client.frame()).kind == spdy.PING
+
+
+class TestRefused:
+    async def test_without_the_right(self, site: Site, echo: Echo) -> None:
+        answer = await site.request("POST", f"{PODS}/p/portforward", headers=UPGRADE, token=JANE_TOKEN)
+        assert answer.code == 403
+        assert "pods/portforward" in answer.json()["message"]
+        assert echo.dialled == []
+
+    async def test_for_a_pod_that_is_not_there(self, site: Site) -> None:
+        assert (await site.request("POST", f"{PODS}/q/portforward", headers=UPGRADE)).code == 404
+
+    @pytest.mark.parametrize("changed", ["Upgrade", "X-Stream-Protocol-Version"])
+    async def test_in_another_protocol(self, site: Site, changed: str) -> None:
+        answer = await site.request("POST", f"{PODS}/p/portforward", headers={**UPGRADE, changed: "other"})
+        assert answer.code == 400, answer.body
+
+    async def test_where_nothing_can_be_dialled(self, api: Api) -> None:
+        async with served(api) as site:
+            await site.request("POST", PODS, POD)
+            assert (await site.request("POST", f"{PODS}/p/portforward", headers=UPGRADE)).code == 404
+
+    async def test_beyond_so_many_at_once(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(portforward, "MAX_FORWARDS", 1)
+        first, second = await forwarded(site), await forwarded(site)
+        await pair(first)
+        await pair(second)
+        assert b"more than 1 ports" in (await second.frame()).content
+        first.writer.write(spdy.control(spdy.GOAWAY, bytes(8)))
+        assert await first.has_ended()
+        third = await forwarded(site)
+        await pair(third)
+        third.writer.write(spdy.data(3, b"a"))
+        assert (await third.frame()).content == b"A"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(spdy.control(spdy.SYN_STREAM, bytes(40)), id="headers that are not compressed"),
+        pytest.param(spdy.control(spdy.SYN_STREAM, b"\x00"), id="a stream without a number"),
+        pytest.param(struct.pack(">HHI", 0x8002, 1, 4) + bytes(4), id="another version of SPDY"),
+        pytest.param(struct.pack(">II", 1, spdy.MAX_FRAME_BYTES + 1), id="a frame that is too long"),
+    ],
+)
+async def test_what_is_no_spdy_ends_the_connection(site: Site, sent: bytes) -> None:
+    client = await forwarded(site)
+    client.writer.write(sent)
+    assert await client.has_ended()
+
+
+async def test_headers_that_unpack_to_too_much_end_the_connection(site: Site) -> None:
+    client = await forwarded(site)
+    packer = zlib.compressobj(9, zdict=spdy._DICTIONARY)  # pyright: ignore[reportPrivateUsage]
+    block = packer.compress(bytes(50_000_000)) + packer.flush(zlib.Z_SYNC_FLUSH)
+    assert len(block) < spdy.MAX_FRAME_BYTES
+    client.writer.write(spdy.control(spdy.SYN_STREAM, struct.pack(">IIH", 1, 0, 0) + block))
+    assert await client.has_ended()
