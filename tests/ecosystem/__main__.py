@@ -30,6 +30,7 @@ from tests.ecosystem import (
     providersql,
     resource_sets,
 )
+from tests.ecosystem.capi import commands, graph, life, takeover
 from tests.ecosystem.kubevirt import story as kubevirt
 from tests.ecosystem.outcome import Outcome
 from tests.harness import built, end_in_order
@@ -38,6 +39,7 @@ PARTS: Final[Mapping[str, Callable[[Path, Path, str], Outcome]]] = {
     "cluster-api": cluster_api.run,
     "clusterctl": clusterctl.run,
     "clusterctl-move": clusterctl_move.run,
+    "clusterctl-embedded": commands.run,
     "crossplane": crossplane.run,
     "crossplane-render": crossplane_render.run,
     "external-secrets": external_secrets.run,
@@ -46,6 +48,10 @@ PARTS: Final[Mapping[str, Callable[[Path, Path, str], Outcome]]] = {
     "kubevirt": kubevirt.run,
     "management": management.run,
     "moving": moving.run,
+    "managers": life.run_embedded,
+    "managers-graph": graph.run,
+    "managers-on-kubernetes": life.run_on_kubernetes,
+    "managers-takeover": takeover.run,
     "openbao": openbao.run,
     "provider-sql": providersql.run,
     "resource-sets": resource_sets.run,

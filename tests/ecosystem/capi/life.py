@@ -60,19 +60,19 @@ def story(stage: Stage) -> Iterator[str]:
     first = _control_plane(machines)
     yield "1 + 3 machines Running"
 
-    _change(stage, workerReplicas=4, controlPlaneReplicas=3)
-    stage.ready("shop", lambda it: _summaries(it) == ("3/3", "4/4"))
+    change(stage, workerReplicas=4, controlPlaneReplicas=3)
+    stage.ready("shop", lambda it: summaries(it) == ("3/3", "4/4"))
     stage.until(lambda: _uids(stage), lambda found: len(found) == 7)
     assert first <= _control_plane(stage.items("machines"))
-    _change(stage, workerReplicas=2, controlPlaneReplicas=1)
+    change(stage, workerReplicas=2, controlPlaneReplicas=1)
     stage.until(lambda: _uids(stage), lambda found: len(found) == 3)
-    stage.ready("shop", lambda it: _summaries(it) == ("1/1", "2/2"))
+    stage.ready("shop", lambda it: summaries(it) == ("1/1", "2/2"))
     yield "scaled to 3 + 4 and back to 1 + 2, members of etcd removed on the way"
 
     before = _uids(stage)
-    _change(stage, cpuCores=4)
+    change(stage, cpuCores=4)
     stage.until(lambda: _uids(stage), lambda found: len(found) == 3 and not found & before)
-    stage.ready("shop", lambda it: _summaries(it) == ("1/1", "2/2"))
+    stage.ready("shop", lambda it: summaries(it) == ("1/1", "2/2"))
     assert all(each["spec"]["cpuCores"] == 4 for each in stage.items("simulatedmachines"))
     yield "another size replaces all three machines"
 
@@ -83,12 +83,12 @@ def story(stage: Stage) -> Iterator[str]:
     yield "deleted, with nothing left"
 
 
-def _change(stage: Stage, **parameters: int) -> None:
+def change(stage: Stage, **parameters: int) -> None:
     patch = json.dumps({"spec": {"parameters": parameters}})
     stage.kube("patch", "workloadcluster", "shop", "--type=merge", "-p", patch)
 
 
-def _summaries(claim: Object) -> tuple[str, str]:
+def summaries(claim: Object) -> tuple[str, str]:
     found = (objects.at(claim, "status", part, "summary") for part in ("controlPlane", "workers"))
     control_plane, workers = map(str, found)
     return control_plane, workers
