@@ -61,3 +61,8 @@ OUTDATED_TAINT: Final = {"key": "node.cluster.x-k8s.io/outdated-revision", "effe
 NODE_ROLE_DOMAIN: Final = "node-role.kubernetes.io"
 NODE_RESTRICTION_DOMAIN: Final = "node-restriction.kubernetes.io"
 MANAGED_NODE_DOMAIN: Final = "node.cluster.x-k8s.io"
+
+ETCD_LABEL: Final = "steelyard.dev/etcd"
+UNASKED: Final = "unasked"
+"""The value of this label on a pod of etcd through which no member is to be asked how it is: it is well as long as the
+cluster's API answers. So it is in simulated clusters, of which there may be a thousand."""

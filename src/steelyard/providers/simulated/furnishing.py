@@ -2,8 +2,8 @@
 
 Nothing runs in these pods. They are what Cluster API's own control-plane manager looks at before it goes on: the
 configuration says that the cluster is there, pods that are ready say how a machine is, and the names of the pods are
-where it forwards ports to (`podports.py`). They lack kubeadm's labels: whoever finds etcd by those, as our own
-lifecycle does, would ask each cluster's one member through its API, of which nothing would come but work.
+where it forwards ports to (`podports.py`). Our own lifecycle is told by a label not to do that: to ask each cluster's
+one member through its API would be nothing but work.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 
 import yaml
 
+from steelyard.api.clusterapi import wellknown
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -104,6 +105,11 @@ def _pod(component: str, node: str, address: str, version: str, now: datetime.da
         "metadata": {
             "name": pod_name(component, node),
             "namespace": NAMESPACE,
+            "labels": {
+                "component": component,
+                "tier": "control-plane",
+                **({wellknown.ETCD_LABEL: wellknown.UNASKED} if component == ETCD else {}),
+            },
             "annotations": {
                 "kubernetes.io/config.mirror": "simulated",
                 "kubernetes.io/config.source": "file",

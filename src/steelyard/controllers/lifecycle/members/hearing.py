@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
+from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle.machine.drain import PODS
 from steelyard.controllers.lifecycle.members import roads
 from steelyard.controllers.lifecycle.members.exchange import Conversation, Refused, Unreachable
@@ -23,7 +24,7 @@ from steelyard.frozen import frozen
 from steelyard.kube import errors
 
 SECONDS: Final = 15.0
-_POD_SELECTOR: Final = "component=etcd,tier=control-plane"
+_POD_SELECTOR: Final = f"component=etcd,tier=control-plane,{wellknown.ETCD_LABEL}!={wellknown.UNASKED}"
 
 
 @frozen
