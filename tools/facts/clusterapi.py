@@ -18,7 +18,14 @@ PROVIDERS: Final = {
 }
 """By group: whose its kinds are, and where their definitions lie."""
 PLURALS: Final = {
-    "cluster.x-k8s.io": ("clusters", "machines", "machinesets", "machinedeployments", "machinehealthchecks"),
+    "cluster.x-k8s.io": (
+        "clusters",
+        "machines",
+        "machinesets",
+        "machinedeployments",
+        "machinehealthchecks",
+        "machinepools",
+    ),
     "addons.cluster.x-k8s.io": ("clusterresourcesets", "clusterresourcesetbindings"),
     "bootstrap.cluster.x-k8s.io": ("kubeadmconfigs", "kubeadmconfigtemplates"),
     "controlplane.cluster.x-k8s.io": ("kubeadmcontrolplanes", "kubeadmcontrolplanetemplates"),

@@ -17,6 +17,8 @@ MACHINES: Final = Resource(CORE_GROUP, VERSION, "machines", "Machine")
 MACHINE_SETS: Final = Resource(CORE_GROUP, VERSION, "machinesets", "MachineSet")
 MACHINE_DEPLOYMENTS: Final = Resource(CORE_GROUP, VERSION, "machinedeployments", "MachineDeployment")
 MACHINE_HEALTH_CHECKS: Final = Resource(CORE_GROUP, VERSION, "machinehealthchecks", "MachineHealthCheck")
+MACHINE_POOLS: Final = Resource(CORE_GROUP, VERSION, "machinepools", "MachinePool")
+"""Nobody here looks after them; clusterctl asks whether there are any, and takes a no only where the kind is known."""
 CLUSTER_RESOURCE_SETS: Final = Resource(ADDONS_GROUP, VERSION, "clusterresourcesets", "ClusterResourceSet")
 CLUSTER_RESOURCE_SET_BINDINGS: Final = Resource(
     ADDONS_GROUP, VERSION, "clusterresourcesetbindings", "ClusterResourceSetBinding"
@@ -34,6 +36,7 @@ ALL: Final = (
     MACHINE_SETS,
     MACHINE_DEPLOYMENTS,
     MACHINE_HEALTH_CHECKS,
+    MACHINE_POOLS,
     CLUSTER_RESOURCE_SETS,
     CLUSTER_RESOURCE_SET_BINDINGS,
     KUBEADM_CONFIGS,
