@@ -8,6 +8,7 @@ python -m tests.ecosystem kubevirt          one part
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -56,7 +57,9 @@ PARTS: Final[Mapping[str, Callable[[Path, Path, str], Outcome]]] = {
     "provider-sql": providersql.run,
     "resource-sets": resource_sets.run,
 }
-BRIEF: Final = ("cluster-api", "clusterctl", "clusterctl-move", "kr8s", "kubeadm", "management", "moving")
+BRIEF: Final = (
+    "cluster-api", "clusterctl", "clusterctl-embedded", "kr8s", "kubeadm", "management", "managers", "moving"
+)  # fmt: skip
 """The others build several large programs first, and run for minutes."""
 
 
@@ -65,6 +68,8 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; by default {', '.join(BRIEF)}")
     parser.add_argument("--full", action="store_true", help="every part")
     arguments = parser.parse_args()
+    if arguments.full:
+        os.environ.setdefault(takeover.SETTLE, "600")
     parts: list[str] = list(PARTS) if arguments.full else arguments.parts or list(BRIEF)
     if set(parts) - set(PARTS):
         parser.error(f"no such part; there are {', '.join(PARTS)}")

@@ -109,7 +109,8 @@ def _story(here: Stage, there: Stage, clusterctl: Clusterctl) -> Iterator[str]:
         "MachineDeployment",
     ):
         assert part in described, described
-    assert re.search(r"Cluster/shop .*Available: True", described), described
+    assert re.search(r"MachineDeployment/shop-md-0 +3/3 +3 +3 +3\b", described), described
+    assert len(re.findall(r"─Available +True +Available", described)) == 4, described
     yield "describe cluster shows the parts of a cluster and how they are"
 
     text = clusterctl("get", "kubeconfig", "shop", *place)

@@ -40,7 +40,7 @@ _KINDS: Final = (
 )
 _CONTROL_PLANE: Final = "cluster.x-k8s.io/control-plane"
 _STILL_SECONDS: Final = 10.0
-_HASH: Final = re.compile(r"\b[0-9a-f]{8}\b|\b\d{6,}\b")
+_HASH: Final = re.compile(r"\b[0-9a-f]{16}\b|\b[0-9a-f]{8}\b|\b\d{6,}(-[a-z0-9]{5})?\b")
 _UNTOLD: Final = {"kubectl.kubernetes.io/last-applied-configuration"}
 
 
