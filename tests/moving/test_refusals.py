@@ -28,8 +28,8 @@ from tests.inprocess import CLAIMS, claim
 from tests.management import clusters
 
 PASSIVE = {
-    "ClusterRoleBinding", "ConfigMap", "Deployment", "Namespace", "NetworkPolicy", "Password", "Role", "RoleBinding", "Secret",
-    "Service", "ServiceAccount", "ServiceEntry",
+    "ClusterRoleBinding", "ConfigMap", "Deployment", "Namespace", "NetworkPolicy", "Password", "Role", "RoleBinding",
+    "Secret", "Service", "ServiceAccount", "ServiceEntry",
 }  # fmt: skip
 """Kinds on which nothing acts that a move would have to hold: what reads them does the same at either end."""
 

@@ -256,8 +256,10 @@ class SimulatedMachineReconciler:
     def _ports(self, infrastructure: Object, place: _Place) -> Ports:
         async def authority(host: Host) -> KeyPair | None:
             machine = next((each for each in running() if objects.name(each) == host.name), None)
-            found = await self._place(machine) if machine is not None else None
-            if machine is None or found is None:
+            if machine is None:
+                return None
+            found = await self._place(machine, await clusterapi.cluster_of(self._client, machine))
+            if found is None:
                 return None
             return boot.etcd_authority(await self._boot(machine, found))
 
