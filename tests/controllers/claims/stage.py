@@ -25,7 +25,7 @@ from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, SECRETS, Resource
 from steelyard.kube.runtime import clock as clocks
-from steelyard.kube.runtime import conditions
+from steelyard.kube.runtime import conditions, triggers
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
@@ -79,7 +79,7 @@ class Stage:
 
     async def settle(self) -> None:
         """Until the controller has nothing to do."""
-        await self.manager.idle(settle=0.03)
+        await self.manager.idle(within=2 * triggers.REPORT_AFTER, settle=0.03)
 
     async def look_again(self, name: str = "dev") -> None:
         """As if something had changed, though nothing has."""

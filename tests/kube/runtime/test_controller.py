@@ -10,12 +10,13 @@ from prometheus_client import CollectorRegistry
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, EVENTS, SECRETS, Resource
-from steelyard.kube.runtime import conditions, logs, mapping
+from steelyard.kube.runtime import conditions, logs, mapping, triggers
 from steelyard.kube.runtime.clock import VirtualClock
-from steelyard.kube.runtime.controller import RESYNC, Controller, Reconciler, Result, Watch
+from steelyard.kube.runtime.controller import RESYNC, SECOND_LOOK, Controller, Reconciler, Result, Watch
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.runtime.metrics import Metrics
+from steelyard.kube.runtime.pace import Pace
 from tests.kube.runtime.memory import MemoryClient, config_map, turns
 
 
@@ -313,7 +314,7 @@ async def test_reconciling_begins_only_when_all_caches_are_full(platform: Platfo
     assert reconciler.keys == ["default/a"]
 
 
-async def test_own_write_is_reconciled_once_more_and_then_there_is_silence(platform: Platform) -> None:
+async def test_own_write_is_looked_at_once_more_after_a_while_and_then_there_is_silence(platform: Platform) -> None:
     class Writing:
         def __init__(self) -> None:
             self.count = 0
@@ -327,10 +328,108 @@ async def test_own_write_is_reconciled_once_more_and_then_there_is_silence(platf
     await platform.server.create(CONFIG_MAPS, config_map("a"))
     await platform.start(reconciler)
     await platform.manager.idle()
+    assert reconciler.count == 1
+    await platform.clock.advance(SECOND_LOOK)
     assert reconciler.count == 2
     calls = list(platform.server.calls)
     await platform.clock.advance(RESYNC / 2 - 1)
     assert platform.server.calls == calls
+
+
+async def test_what_others_write_during_a_reconcile_is_looked_at_at_once(platform: Platform) -> None:
+    class Writing:
+        def __init__(self) -> None:
+            self.count = 0
+
+        async def reconcile(self, key: Key) -> Result:
+            self.count += 1
+            await platform.manager.client.patch(CONFIG_MAPS, key.name, {"data": {"seen": "yes"}}, key.namespace)
+            if self.count == 1:
+                await platform.server.patch(CONFIG_MAPS, key.name, {"data": {"by": "another"}}, key.namespace)
+                await turns()
+            return Result()
+
+    reconciler = Writing()
+    await platform.server.create(CONFIG_MAPS, config_map("a"))
+    await platform.start(reconciler)
+    await platform.manager.idle()
+    assert reconciler.count == 2
+
+
+async def test_what_a_reconcile_makes_for_its_object_does_not_call_it_again_at_once(platform: Platform) -> None:
+    class Making:
+        def __init__(self) -> None:
+            self.count = 0
+
+        async def reconcile(self, key: Key) -> Result:
+            self.count += 1
+            if self.count == 1:
+                await platform.manager.client.create(SECRETS, config_map("made"))
+                await turns()
+            return Result()
+
+    reconciler = Making()
+    await platform.server.create(CONFIG_MAPS, config_map("a"))
+    await platform.start(reconciler, Watch(SECRETS, lambda _: [Key("default", "a")]))
+    await platform.manager.idle()
+    assert reconciler.count == 1
+    await platform.clock.advance(SECOND_LOOK)
+    assert reconciler.count == 2
+
+
+async def test_an_object_that_its_own_reconcile_deletes_is_looked_at_at_once(platform: Platform) -> None:
+    class Ending:
+        def __init__(self) -> None:
+            self.seen: list[bool] = []
+
+        async def reconcile(self, key: Key) -> Result:
+            found = await platform.manager.client.get(CONFIG_MAPS, key.name, key.namespace)
+            self.seen.append(objects.is_being_deleted(found))
+            if len(self.seen) == 1:
+                await platform.manager.client.delete(CONFIG_MAPS, key.name, key.namespace)
+            return Result()
+
+    reconciler = Ending()
+    held = config_map("a")
+    held["metadata"]["finalizers"] = ["test.dev/held"]
+    await platform.server.create(CONFIG_MAPS, held)
+    await platform.start(reconciler)
+    await platform.manager.idle()
+    assert reconciler.seen == [False, True]
+
+
+async def test_a_change_of_the_status_alone_waits_a_moment(platform: Platform) -> None:
+    reconciler = Recording()
+    await platform.server.create(CONFIG_MAPS, config_map("a"))
+    await platform.start(reconciler)
+    reconciler.keys.clear()
+    for number in range(3):
+        await platform.server.patch(CONFIG_MAPS, "a", {"status": {"number": number}}, "default")
+        await turns()
+    assert reconciler.keys == []
+    await platform.clock.advance(triggers.REPORT_AFTER)
+    assert reconciler.keys == ["default/a"]
+
+
+class TestPace:
+    def test_reports_wait_longer_the_more_there_is_to_do_and_never_very_long(self) -> None:
+        waiting = 0
+        pace = Pace(VirtualClock(), lambda: waiting)
+        waits: list[float] = []
+        for waiting in (0, 10, 200, 1000, 1_000_000):
+            waits.append(pace.collected(0.2))
+        assert waits[:2] == [0.2, 0.2]
+        assert waits == sorted(waits)
+        assert 0.2 < waits[2] < waits[3] < waits[4] == 5.0
+
+    async def test_and_longer_the_slower_it_goes(self) -> None:
+        clock = VirtualClock()
+        pace = Pace(clock, lambda: 20)
+        before = pace.collected(0.2)
+        for _ in range(100):
+            await clock.advance(0.05)
+            pace.step()
+        assert pace.collected(0.2) > before
 
 
 THINGS = Resource("test.dev", "v1", "things", "Thing")

@@ -16,8 +16,10 @@ from steelyard.kube import objects, permits
 from steelyard.kube.objects import Object
 from steelyard.kube.permits import Permit
 from steelyard.kube.resources import Resource
+from steelyard.kube.runtime import triggers
 from steelyard.kube.runtime.controller import Controller, Watch
 from steelyard.kube.runtime.events import Recorder
+from steelyard.kube.runtime.informer import Informer
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
 from steelyard.settings import Platform
@@ -53,7 +55,7 @@ def _controller(manager: Manager, platform: Platform, kind: ClaimKind, workers: 
         resource.plural,
         resource,
         reconciler,
-        watches(kind, resource),
+        watches(kind, resource, manager.informers.of(resource)),
         workers=workers,
         failure_condition=conditions.SYNCED,
     )
@@ -74,10 +76,13 @@ def needed(platform: Platform, offering: Offering) -> list[Permit]:
     ]
 
 
-def watches(kind: ClaimKind, resource: Resource) -> list[Watch]:
+def watches(kind: ClaimKind, resource: Resource, claims: Informer) -> list[Watch]:
     own = functools.partial(claim_of, kind=resource.kind)
-    made = (Watch(each, own, label=names.CLAIM_KIND, optional=each in kind.foreign) for each in kind.makes)
-    return [*made, *(_watch(each) for each in kind.watches)]
+    made = (
+        Watch(each, own, label=names.CLAIM_KIND, optional=each in kind.foreign, after=triggers.REPORT_AFTER)
+        for each in kind.makes
+    )
+    return [*made, *(_watch(each, claims) for each in kind.watches)]
 
 
 def claim_of(obj: Object, *, kind: str) -> Iterable[Key]:
@@ -88,8 +93,10 @@ def claim_of(obj: Object, *, kind: str) -> Iterable[Key]:
     return [Key(labels.get(names.CLAIM_NAMESPACE, ""), labels.get(names.CLAIM_NAME, ""))]
 
 
-def _watch(watched: Watched) -> Watch:
-    def claims(obj: Object) -> Iterable[Key]:
-        return [Key(namespace, name) for namespace, name in watched.claims(obj)]
+def _watch(watched: Watched, claims: Informer) -> Watch:
+    def mapper(obj: Object) -> Iterable[Key]:
+        """Several kinds watch the same; what concerns a claim of another is left to that."""
+        keys = (Key(namespace, name) for namespace, name in watched.claims(obj))
+        return [key for key in keys if claims.get(*key) is not None]
 
-    return Watch(watched.resource, claims, watched.matters)
+    return Watch(watched.resource, mapper, watched.matters, after=triggers.REPORT_AFTER)

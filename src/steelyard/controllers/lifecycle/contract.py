@@ -8,7 +8,7 @@ business.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
@@ -16,11 +16,17 @@ from steelyard.kube import errors, objects, resources
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
+from steelyard.kube.runtime import triggers
 from steelyard.kube.runtime.informers import Informers
 from steelyard.kube.runtime.keys import Key
 
 _CONTRACT_LABEL = "cluster.x-k8s.io/v1beta2"
 TEMPLATE_SUFFIX = "Template"
+_is_step = triggers.changed(("status", "initialization"), triggers.DELETION)
+"""What others wait for. The rest is reported on."""
+
+Tell: TypeAlias = Callable[[Key, Object | None, float], None]
+"""Told whom a change concerns, what changed (None if it has gone), and for how many seconds that may wait."""
 
 
 class Reference(NamedTuple):
@@ -108,18 +114,22 @@ class Externals:
         reference: Reference,
         watcher: str,
         mapper: Callable[[Object], Iterable[Key]],
-        enqueue: Callable[[Iterable[Key]], None],
+        tell: Tell,
     ) -> None:
-        """From now on changes of objects of this kind enqueue what the mapper names. Done once per kind and watcher."""
+        """From now on changes of objects of this kind are told to those that the mapper names. Done once per kind and
+        watcher."""
         resource = await self.resource(reference.group, reference.kind)
         if (resource, watcher) in self._watched:
             return
         self._watched.add((resource, watcher))
 
         def handler(old: Object | None, new: Object | None) -> None:
+            has_come = old is None
+            after = 0.0 if _is_step(old, new) and not has_come else triggers.REPORT_AFTER
             for obj in (new, old):
                 if obj is not None:
-                    enqueue(mapper(obj))
+                    for key in mapper(obj):
+                        tell(key, new, after)
 
         self._informers.of(resource).on_change(handler)
 

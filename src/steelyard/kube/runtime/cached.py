@@ -14,7 +14,7 @@ from steelyard.kube import errors, objects, selectors
 from steelyard.kube.client.interface import Client, ObjectList, PatchKind, Propagation, WatchEvent
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
-from steelyard.kube.runtime import outlines
+from steelyard.kube.runtime import outlines, ownwrites
 from steelyard.kube.runtime.informers import Informers
 
 
@@ -155,6 +155,7 @@ class CachedClient:
     def _observed(self, resource: Resource, obj: Object) -> Object:
         """Subresources such as scale answer with a kind of their own, which is not the object."""
         if obj.get("kind") == resource.kind:
+            ownwrites.note(obj)
             for informer in self.informers.about(resource):
                 if _is_gone(obj):
                     informer.observe_deleted(objects.namespace(obj), objects.name(obj), objects.uid(obj))

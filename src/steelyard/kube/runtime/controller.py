@@ -5,6 +5,11 @@ back quickly and without noise. Any other failure is counted, logged (ever more 
 and is told on the object when it goes on. What has
 no event, as a thing outside that changed, is found by looking at every object again after some hours, each at a time of
 its own.
+
+What a reconcile writes comes back to it as a change. Looked at at once that would mostly be for nothing, and where a
+status sums up many objects it would be summed up anew with every step of each. So what it wrote itself is looked at
+again only after a while (`SECOND_LOOK`), which any other change cuts short: nothing is missed, and bursts become one.
+What alters only a report waits a moment as well (`Watch.after`), and longer while there is much to do.
 """
 
 from __future__ import annotations
@@ -17,22 +22,25 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from steelyard.frozen import frozen
-from steelyard.kube import errors
+from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import clock as clocks
-from steelyard.kube.runtime import complaints, logs
+from steelyard.kube.runtime import complaints, logs, ownwrites, triggers
 from steelyard.kube.runtime.complaints import Complaints
 from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.informers import Informers
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.mapping import Mapper
 from steelyard.kube.runtime.metrics import Metrics
+from steelyard.kube.runtime.pace import Pace
 from steelyard.kube.runtime.workqueue import ShutDown, WorkQueue
 
 DEADLINE = 300.0
 RESYNC = 6 * 3600.0
+SECOND_LOOK = 1.0
+"""Seconds after which an object is looked at again on which nothing has changed but what its reconcile has written."""
 _CONFLICT_DELAY = 0.4
 _SOONEST = 0.05
 """Seconds after which a reconciler that asks to be called again is, even if it asks for an earlier moment: one whose
@@ -67,7 +75,8 @@ class Watch:
     label: str = ""
     """Only objects with this label are watched, and kept in memory; empty for all."""
     after: float = 0.0
-    """Seconds in which further changes are collected before the reconcile: for those that only sum up many objects."""
+    """Seconds in which further changes are collected before the reconcile, more where much is waiting: for those that
+    only sum up many objects. What has gone does not wait."""
 
 
 class Controller:
@@ -97,11 +106,22 @@ class Controller:
         self.resync = resync
         self.failure_condition = failure_condition
         self.queue: WorkQueue[Key] = WorkQueue()
+        self._meanwhile: dict[Key, list[tuple[str, float]]] = {}
+        """Of each key that is being reconciled, the versions that have come meanwhile, with how long each may wait."""
 
     def attach(
-        self, informers: Informers, client: Client, recorder: Recorder, *, clock: clocks.Clock, metrics: Metrics
+        self,
+        informers: Informers,
+        client: Client,
+        recorder: Recorder,
+        *,
+        clock: clocks.Clock,
+        metrics: Metrics,
+        pace: Pace | None = None,
     ) -> None:
-        """Subscribes to everything that is watched; called once, before the informers run."""
+        """Subscribes to everything that is watched; called once, before the informers run. `pace` is that of all
+        controllers together."""
+        self._pace = pace or Pace(clock, lambda: len(self.queue))
         self.queue = WorkQueue(clock=clock, metrics=metrics.for_queue(self.name))
         self._clock = clock
         self._metrics = metrics.for_controller(self.name, self.resource.kind)
@@ -125,12 +145,13 @@ class Controller:
                 group.create_task(self._work(), name=f"{self.name}-{number}")
 
     def _enqueue_self(self, old: Object | None, new: Object | None) -> None:
-        obj = new if new is not None else old
-        if obj is not None:
-            self.queue.add(Key.of(obj))
+        if new is None or old is None or objects.is_being_deleted(old) != objects.is_being_deleted(new):
+            self.queue.add(Key.of(new or old or {}))
+        else:
+            self._changed(Key.of(new), new, triggers.REPORT_AFTER if triggers.is_report(old, new) else 0.0)
 
     def _enqueue_mapped(self, watch: Watch) -> Callable[[Object | None, Object | None], None]:
-        queue, mapper, matters, after = self.queue, watch.mapper, watch.matters, watch.after
+        mapper, matters, after = watch.mapper, watch.matters, watch.after
 
         def handler(old: Object | None, new: Object | None) -> None:
             if matters is not None and not matters(old, new):
@@ -138,9 +159,24 @@ class Controller:
             for obj in (new, old):
                 if obj is not None:
                     for key in mapper(obj):
-                        queue.add_after(key, after)
+                        self.tell(key, new, after)
 
         return handler
+
+    def tell(self, key: Key, changed: Object | None, after: float = 0.0) -> None:
+        """That `changed` has changed, which concerns the object of the key; None for what has gone."""
+        if changed is None:
+            self.queue.add(key)
+        else:
+            self._changed(key, changed, after)
+
+    def _changed(self, key: Key, changed: Object, after: float) -> None:
+        wait = self._pace.collected(after) if after else 0.0
+        meanwhile = self._meanwhile.get(key)
+        if meanwhile is None:
+            self.queue.add_after(key, wait)
+        else:
+            meanwhile.append((objects.resource_version(changed), wait))
 
     async def _work(self) -> None:
         while True:
@@ -148,10 +184,16 @@ class Controller:
                 key = await self.queue.get()
             except ShutDown:
                 return
+            self._meanwhile[key] = []
             try:
-                await self._reconcile(key)
+                with ownwrites.noted() as written:
+                    await self._reconcile(key)
+                    for version, wait in self._meanwhile.pop(key):
+                        self.queue.add_after(key, SECOND_LOOK if version in written else wait)
             finally:
+                self._meanwhile.pop(key, None)
                 self.queue.done(key)
+                self._pace.step()
 
     async def _reconcile(self, key: Key) -> None:
         started = self._clock.monotonic()

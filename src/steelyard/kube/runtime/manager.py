@@ -17,6 +17,7 @@ from steelyard.kube.runtime.controller import Controller
 from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.informer import Informer
 from steelyard.kube.runtime.informers import Informers
+from steelyard.kube.runtime.pace import Pace
 
 STOP_DEADLINE = 10.0
 
@@ -43,6 +44,7 @@ class Manager:
         self._stop_deadline = stop_deadline
         self._stopping = asyncio.Event()
         self._controllers: list[Controller] = []
+        self._pace = Pace(clock, self._waiting)
         self._needed: list[Informer] = []
         self.informers.on_recovery = self._hurry
 
@@ -53,8 +55,13 @@ class Manager:
     def add(self, controller: Controller) -> None:
         """Before `run`."""
         recorder = Recorder(self.client, controller.name, clock=self.clock)
-        controller.attach(self.informers, self.client, recorder, clock=self.clock, metrics=self._metrics)
+        controller.attach(
+            self.informers, self.client, recorder, clock=self.clock, metrics=self._metrics, pace=self._pace
+        )
         self._controllers.append(controller)
+
+    def _waiting(self) -> int:
+        return sum(len(each.queue) for each in self._controllers)
 
     async def run(self) -> None:
         """Returns after `stop`. Cancelling it ends everything at once, in the middle of reconciles."""

@@ -35,6 +35,17 @@ def _at(obj: Object, path: Path) -> Any:
     return objects.at(obj, *path)
 
 
+def is_report(old: Object, new: Object) -> bool:
+    """Whether nothing but the status has changed."""
+    return _asked(old) == _asked(new)
+
+
+def _asked(obj: Object) -> Object:
+    kept = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
+    metadata = objects.metadata(obj)
+    return kept | {name: value for name, value in metadata.items() if name not in ("resourceVersion", "managedFields")}
+
+
 def coming_and_going(old: Object | None, new: Object | None) -> bool:
     return old is None or new is None
 

@@ -37,6 +37,7 @@ _NEEDED: Final = (
     # Bootstrap data, by the name that the Machine gives; they are never listed.
     *permits.only(("get",), SECRETS),
 )
+_OF_CLUSTER: Final = triggers.changed(("spec", "paused"), ("spec", "infrastructureRef"), triggers.DELETION)
 _BOOTSTRAP_DATA: Final = triggers.changed(("spec", "bootstrap", "dataSecretName"))
 _PAUSE: Final = triggers.changed(("spec", "paused"))
 
@@ -151,7 +152,7 @@ def controllers(
             "simulated-cluster",
             SIMULATED_CLUSTERS,
             SimulatedClusterReconciler(manager.client, hosting, ensembles, manager.clock),
-            [Watch(CLUSTERS, clusterapi.referred(SIMULATED_CLUSTERS))],
+            [Watch(CLUSTERS, clusterapi.referred(SIMULATED_CLUSTERS), matters=_OF_CLUSTER)],
             workers=4,
         ),
         machine_controller,

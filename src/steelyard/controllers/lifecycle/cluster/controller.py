@@ -58,7 +58,7 @@ def controller(reconciler: ClusterReconciler, view: View, workloads: Workloads, 
         workers=workers,
     )
     made.workloads = workloads
-    reconciler.enqueue = made.enqueue
+    reconciler.tell = made.tell
     workloads.on_connected(lambda cluster: made.enqueue([cluster]))
     return made
 

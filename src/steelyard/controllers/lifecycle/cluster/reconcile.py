@@ -7,7 +7,7 @@ infrastructure, then the Cluster itself. Secrets and templates are owned and go 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
@@ -37,7 +37,7 @@ class ClusterReconciler:
         self._externals = externals
         self._workloads = workloads
         self._clock = clock
-        self.enqueue: Callable[[Iterable[Key]], None] = lambda _: None
+        self.tell: contract.Tell = lambda key, changed, after: None
         """Where changes of infrastructure and control-plane objects go; set by the wiring."""
 
     async def reconcile(self, key: Key) -> Result:
@@ -88,7 +88,7 @@ class ClusterReconciler:
             return None
         try:
             if reference.kind != capi.KUBEADM_CONTROL_PLANES.kind:
-                await self._externals.watch(reference, "cluster", self._view.to_clusters_referring, self._enqueue)
+                await self._externals.watch(reference, "cluster", self._view.to_clusters_referring, self._tell)
             found = await self._externals.find(reference, objects.namespace(draft.object))
             resource = await self._externals.resource(reference.group, reference.kind)
         except contract.UnknownKind as error:
@@ -99,8 +99,8 @@ class ClusterReconciler:
         labels = {wellknown.CLUSTER_NAME_LABEL: objects.name(draft.object)}
         return await drafts.ensure_owner(self._client, resource, found, draft.object, controller=True, labels=labels)
 
-    def _enqueue(self, keys: Iterable[Key]) -> None:
-        self.enqueue(keys)
+    def _tell(self, key: Key, changed: Object | None, after: float) -> None:
+        self.tell(key, changed, after)
 
     @staticmethod
     def _take_over_infrastructure(draft: Draft, infrastructure: Object | None) -> None:

@@ -81,7 +81,7 @@ def controller(
             around = view.machines_of_cluster(cluster)
             made.enqueue(Key.of(each) for each in around if is_control_plane_machine(each))
 
-    reconciler.enqueue = made.enqueue
+    reconciler.tell = made.tell
     members.on_seen(on_members_seen)
     workloads.on_connected(on_connected)
     workloads.on_node_change(on_node_change)

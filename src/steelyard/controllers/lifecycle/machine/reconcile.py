@@ -5,7 +5,7 @@ Nothing here creates a machine; that is for the MachineSet or the control plane 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from steelyard.api.clusterapi import resources as capi
@@ -61,7 +61,7 @@ class MachineReconciler:
         self._members = members
         self._clock = clock
         self._deletion = Deletion(client, view, externals, workloads, clock)
-        self.enqueue: Callable[[Iterable[Key]], None] = lambda _: None
+        self.tell: contract.Tell = lambda key, changed, after: None
         """Where changes of bootstrap and infrastructure objects go; set by the wiring."""
 
     async def reconcile(self, key: Key) -> Result:
@@ -159,7 +159,7 @@ class MachineReconciler:
 
     async def _owned(self, draft: Draft, reference: Reference) -> Object | None:
         """The object referred to, watched from now on and with the Machine as its controller."""
-        await self._externals.watch(reference, "machine", _to_machine, self._enqueue)
+        await self._externals.watch(reference, "machine", _to_machine, self._tell)
         machine = draft.original
         found = await self._externals.find(reference, objects.namespace(machine))
         if found is None or objects.is_being_deleted(found) or objects.is_being_deleted(machine):
@@ -168,8 +168,8 @@ class MachineReconciler:
         labels = {wellknown.CLUSTER_NAME_LABEL: str(objects.at(machine, "spec", "clusterName"))}
         return await drafts.ensure_owner(self._client, resource, found, machine, controller=True, labels=labels)
 
-    def _enqueue(self, keys: Iterable[Key]) -> None:
-        self.enqueue(keys)
+    def _tell(self, key: Key, changed: Object | None, after: float) -> None:
+        self.tell(key, changed, after)
 
     async def _find_node(self, draft: Draft, observed: Observed) -> Connection | None:
         provider_id = objects.at(draft.object, "spec", "providerID")
