@@ -19,7 +19,8 @@ class Informers:
         self._client = client
         self._namespace = namespace
         self._clock = clock
-        self._informers: dict[tuple[Resource, str], Informer] = {}
+        self._informers: dict[Resource, dict[str, Informer]] = {}
+        """By resource and label."""
         self._group: asyncio.TaskGroup | None = None
         self.on_recovery: Callable[[], None] | None = None
         """Called when a resource that could not be read can be read again."""
@@ -27,41 +28,44 @@ class Informers:
     def of(self, resource: Resource, *, label: str = "", optional: bool = False) -> Informer:
         """The informer of the resource, made on first use; started at once when `run` is under way. With a `label` one
         that knows no others than those with it will do. It is optional for as long as nobody needs it."""
-        informer = self._informers.get((resource, ""), self._informers.get((resource, label)))
+        known = self._informers.setdefault(resource, {})
+        informer = known.get("", known.get(label))
         if informer is None and not label and self._group is None:
-            informer = self._widened(resource)
+            informer = self._widened(known)
         if informer is not None:
             informer.is_optional = informer.is_optional and optional
             return informer
         informer = Informer(self._client, resource, namespace=self._namespace, label=label, clock=self._clock)
         informer.is_optional = optional
         informer.on_trouble(functools.partial(self._tell, informer))
-        self._informers[resource, label] = informer
+        known[label] = informer
         if self._group:
             self._start(self._group, informer)
         return informer
 
-    def _widened(self, resource: Resource) -> Informer | None:
+    @staticmethod
+    def _widened(known: dict[str, Informer]) -> Informer | None:
         """One of a label that has not begun yet, made to know all."""
-        label = next((label for of, label in self._informers if of == resource), None)
+        label = next(iter(known), None)
         if label is None:
             return None
-        informer = self._informers[resource, ""] = self._informers.pop((resource, label))
+        informer = known[""] = known.pop(label)
         informer.label = ""
         return informer
 
     def find(self, resource: Resource) -> Informer | None:
         """The resource's informer if it exists and has the whole state."""
-        informer = self._informers.get((resource, ""))
+        known = self._informers.get(resource)
+        informer = known.get("") if known is not None else None
         return informer if informer is not None and informer.synced.is_set() else None
 
     def about(self, resource: Resource) -> list[Informer]:
         """All of the resource that are synced, those of a label included."""
-        return [each for (of, _), each in self._informers.items() if of == resource and each.synced.is_set()]
+        return [each for each in self._informers.get(resource, {}).values() if each.synced.is_set()]
 
     @property
     def all(self) -> list[Informer]:
-        return list(self._informers.values())
+        return [each for known in self._informers.values() for each in known.values()]
 
     async def run(self) -> None:
         """Keeps all informers up to date until cancelled."""
