@@ -14,6 +14,7 @@ import base64
 import binascii
 import contextlib
 import datetime
+import hashlib
 import ipaddress
 import urllib.parse
 from dataclasses import replace
@@ -28,6 +29,7 @@ from steelyard.kube.client.interface import Client
 from steelyard.kube.client.kubeconfig import Connection, InvalidKubeconfig
 from steelyard.kube.objects import Object
 from steelyard.kube.pki import KeyPair
+from steelyard.kube.remembering import Kept
 
 PURPOSE = "kubeconfig"
 DATA_KEY = "value"
@@ -35,6 +37,7 @@ _USER = "kubernetes-admin"
 _GROUP = "system:masters"
 _RENEW_BELOW = pki.LEAF_LIFETIME / 2
 _SHOWN = 100
+_read: Kept[bytes, Connection] = Kept(8 * 1024 * 1024)
 
 
 async def ensure(
@@ -109,7 +112,7 @@ def connection(secret: Object, cluster: Object, authority: bytes) -> Connection:
     `authority` is what the cluster's own Secret says; empty for a control plane that others manage, of which the
     kubeconfig must hold the authority.
     """
-    told = kubeconfigs.parse(text_of(secret)).resolve()
+    told = _told(secret)
     endpoint = contract.endpoint(cluster)
     if endpoint is None:
         raise InvalidKubeconfig("the Cluster has no spec.controlPlaneEndpoint yet, which its server must be")
@@ -126,11 +129,18 @@ def connection(secret: Object, cluster: Object, authority: bytes) -> Connection:
 def renewal_of(secret: Object, server: str) -> datetime.datetime | None:
     """When its certificate must be renewed; None for a kubeconfig that leads elsewhere or cannot be read."""
     try:
-        told = kubeconfigs.parse(text_of(secret)).resolve()
+        told = _told(secret)
         expiry = pki.expiry_of(told.client_certificate)
     except ValueError:
         return None
     return expiry - _RENEW_BELOW if _address(told.server) == _address(server) else None
+
+
+def _told(secret: Object) -> Connection:
+    """What the kubeconfig says. A control plane and its machines ask with every look at them, so it is read once."""
+    text = text_of(secret)
+    digest = hashlib.sha256(text.encode()).digest()
+    return _read.get(digest) or _read.put(digest, kubeconfigs.parse(text).resolve(), len(text))
 
 
 def _address(server: str) -> tuple[str, int] | None:
