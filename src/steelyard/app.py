@@ -217,6 +217,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         stack.callback(renewals.close)
         wanted = options.platform.limits
         commons = Commons(Shares(Limits(wanted.reading, wanted.writing)))
+        hostings: list[Hosting] = []
 
         def host_apis(database: str, *, reach: Reach, quota: int) -> Hosting:
             hosting = Hosting(
@@ -229,6 +230,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
                 commons=commons,
             )
             stack.push_async_callback(hosting.close)
+            hostings.append(hosting)
             return hosting
 
         manager = Manager(client)
@@ -248,7 +250,7 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         )
         for owner in owners:
             options.tell(str(owner))
-        units = await _prepare(manager, ground, options, owners)
+        units = await _prepare(manager, ground, options, owners, hostings)
         for unit in units:
             checks |= unit.checks
         rotation = encryption.Rotation(options.data_dir.encryption_keys, sealer, stores)
@@ -287,11 +289,13 @@ def _check_platform(options: Options, store: Store) -> None:
         options.tell(line)
 
 
-async def _prepare(manager: Manager, ground: Ground, options: Options, owners: Sequence[Owner]) -> list[Started]:
+async def _prepare(
+    manager: Manager, ground: Ground, options: Options, owners: Sequence[Owner], hostings: Sequence[Hosting]
+) -> list[Started]:
     """Everything that the manager is to run; the providers, as they were started."""
     at_end = ground.stack.push_async_callback
     offering = defining.left(options.offering, options.platform.domain, owners)
-    found = parts.controllers(manager, options.platform, offering, options.runs, at_end)
+    found = parts.controllers(manager, options.platform, offering, options.runs, at_end, hostings)
     units = [
         await provider.start(dataclasses.replace(ground, folder=ground.folder / provider.name))
         for provider in options.providers

@@ -23,12 +23,14 @@ from steelyard.controllers.lifecycle import needed as lifecycle_needs
 from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.controllers.virtualclusters import controller as keys
 from steelyard.kube import permits
+from steelyard.kube.client import hosted
 from steelyard.kube.objects import Object
 from steelyard.kube.permits import Permit
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from steelyard.kube.runtime.controller import Controller
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
+from steelyard.kube.server.hosting import Hosting
 from steelyard.providers.kvm.unit import PROVIDER as KVM
 from steelyard.providers.postgres.unit import PROVIDER as POSTGRES
 from steelyard.providers.redis.unit import PROVIDER as REDIS
@@ -49,11 +51,18 @@ def names(providers: Sequence[Provider]) -> tuple[str, ...]:
 
 
 def controllers(
-    manager: Manager, platform: Platform, offering: Offering, wanted: Collection[str], at_end: Callable[..., object]
+    manager: Manager,
+    platform: Platform,
+    offering: Offering,
+    wanted: Collection[str],
+    at_end: Callable[..., object],
+    hostings: Sequence[Hosting],
 ) -> list[Controller]:
-    """Those of `wanted` parts that are no providers. `at_end` is told what is to be awaited when they have ended."""
+    """Those of `wanted` parts that are no providers. `at_end` is told what is to be awaited when they have ended.
+    `hostings` are what providers host in this process; there may be more of them later."""
     found: list[Controller] = []
-    workloads = lifecycle.ways_in(manager)
+    connect = hosted.shortcut(lambda: hostings, manager.clock, lifecycle.over_https)
+    workloads = lifecycle.ways_in(manager, connect)
     if CLAIMS in wanted:
         found += claims.controllers(manager, platform, offering)
         found += virtualclusters.controllers(manager)

@@ -152,6 +152,24 @@ def is_issued_by(certificate: bytes, authority: bytes) -> bool:
     return True
 
 
+def is_of_client(pair: KeyPair, authority: bytes, *, now: datetime.datetime) -> bool:
+    """Whether this certificate, whose key is beside it, is one of the authority's for clients, and valid."""
+    try:
+        check(pair)
+        [certificate] = x509.load_pem_x509_certificates(pair.certificate)
+        issuer = x509.load_pem_x509_certificate(authority)
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except (ValueError, Unusable, x509.ExtensionNotFound):
+        return False
+    is_in_time = all(each.not_valid_before_utc <= now <= each.not_valid_after_utc for each in (certificate, issuer))
+    return is_in_time and ExtendedKeyUsageOID.CLIENT_AUTH in usages and is_issued_by(pair.certificate, authority)
+
+
+def der_of(certificate: bytes) -> bytes:
+    """Of one in PEM."""
+    return x509.load_pem_x509_certificate(certificate).public_bytes(serialization.Encoding.DER)
+
+
 def expiry_of(certificate: bytes) -> datetime.datetime:
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 

@@ -50,10 +50,13 @@ class PortTaken(Exception):
 
 
 @dataclass(slots=True)
-class _Server:
+class Server:
+    """One that is running."""
+
     api: Api
     listener: http.Listener
     authority: bytes
+    """Its certificate, as PEM."""
 
 
 class Hosting:
@@ -85,7 +88,7 @@ class Hosting:
         self._owners: dict[int, str] = {}
         self._commons = commons or Commons()
         self._reserved: dict[str, socket.socket] = {}
-        self._servers: dict[str, _Server] = {}
+        self._servers: dict[str, Server] = {}
         self._starting: dict[str, asyncio.Lock] = {}
 
     def promise(self, name: str, port: int) -> bool:
@@ -129,6 +132,14 @@ class Hosting:
     def port(self, name: str) -> int:
         """0 where it has none."""
         return self._promised.get(name, 0)
+
+    def owns(self, host: str, port: int) -> bool:
+        """Whether a server of this is reached there, or will be."""
+        return host == self.advertised_host and port in self._owners
+
+    def at(self, host: str, port: int) -> Server | None:
+        """The one that is running."""
+        return self._servers.get(self._owners.get(port, "")) if self.owns(host, port) else None
 
     def authority_certificate(self, name: str) -> bytes:
         return self._servers[name].authority
@@ -184,7 +195,7 @@ class Hosting:
             held.close()
         self._reserved.clear()
 
-    async def _start(self, name: str, authority: KeyPair, service_cidr: str, dial: Dial | None) -> _Server:
+    async def _start(self, name: str, authority: KeyPair, service_cidr: str, dial: Dial | None) -> Server:
         port = await self.reserve(name)
         hosts = [*_SERVER_NAMES, "127.0.0.1", self.advertised_host, *ownservice.first_addresses(service_cidr)]
 
@@ -219,7 +230,7 @@ class Hosting:
             raise _port_taken(self._host, port) from error
         self._renewals.add(name, certificate.certificate, renew)
         await api.own_service.publish(self.advertised_host, port)
-        return _Server(api, listener, authority.certificate)
+        return Server(api, listener, authority.certificate)
 
     def _bind_free(self, name: str) -> socket.socket:
         """Starts looking at a place derived from the name, so that many servers do not all try the same ports."""
