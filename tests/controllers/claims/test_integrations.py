@@ -237,7 +237,7 @@ async def test_somebody_elses_push_to_the_same_path_is_left_alone(stage: Stage) 
 async def test_a_network_plugin_comes_from_manifests_that_are_there_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("steelyard.controllers.claims.reconcile._LOOK_AGAIN_UNTOLD", 0.1)
+    monkeypatch.setattr("steelyard.controllers.claims.reconcile._LOOK_AGAIN_UNTOLD", 1.0)
     platform = "kubevirt: {networkManifests: {cilium: [{name: cilium}]}}"
     async with stages.opened(tmp_path, platform) as stage:
         await stage.namespace("steelyard-system")

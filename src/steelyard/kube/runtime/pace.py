@@ -14,6 +14,8 @@ from steelyard.kube.runtime.clock import Clock
 _ROUNDS: Final = 3
 _LONGEST: Final = 5.0
 """Seconds."""
+_COUNTED_EVERY: Final = 16
+"""Steps: counting takes longer than the rest."""
 _WEIGHT: Final = 0.05
 _AT_FIRST: Final = 0.001
 _PAUSE: Final = 1.0
@@ -27,11 +29,16 @@ class Pace:
         """`waiting` is how many keys wait for a worker."""
         self._clock = clock
         self._waiting = waiting
+        self._count = 0
+        self._steps = 0
         self._each = _AT_FIRST
         self._last = clock.monotonic()
 
     def step(self) -> None:
         """A reconcile has ended."""
+        self._steps += 1
+        if self._steps % _COUNTED_EVERY == 0:
+            self._count = self._waiting()
         now = self._clock.monotonic()
         apart, self._last = now - self._last, now
         if apart < _PAUSE:
@@ -39,4 +46,4 @@ class Pace:
 
     def collected(self, after: float) -> float:
         """For how many seconds, where it would be `after` if nothing waited."""
-        return max(after, min(self._waiting() * self._each * _ROUNDS, _LONGEST))
+        return max(after, min(self._count * self._each * _ROUNDS, _LONGEST))
