@@ -28,16 +28,16 @@ from steelyard.kube.client.interface import Client
 from steelyard.kube.client.kubeconfig import Connection
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, Resource
+from steelyard.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS, Resource
 from steelyard.kube.runtime import conditions
 from steelyard.kube.runtime.clock import SystemClock, Timer
 from steelyard.kube.runtime.manager import Manager
-from steelyard.kube.schema import structural
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.hosting import Hosting
 from steelyard.kube.store.store import Store
 from steelyard.providers.simulated import unit
 from steelyard.providers.simulated.machines import Delays
+from tests import prepared
 
 NAMESPACE = "team"
 CLAIMS = resources.workload_clusters("steelyard.dev")
@@ -241,7 +241,8 @@ async def _nothing() -> None:
 async def opened(folder: Path, delays: Delays = _NO_DELAYS) -> AsyncGenerator[Whole]:
     """With its controllers running."""
     async with contextlib.AsyncExitStack() as stack:
-        store = await Store.open(folder / "main.db", fsync=False)
+        kinds = (*offering.STANDARD.definitions("steelyard.dev"), *definitions.crds())
+        store = await prepared.store(folder / "main.db", "whole", lambda client: prepared.define(client, kinds))
         stack.push_async_callback(store.close)
         inner = await Store.open(folder / "simulated.db", fsync=False)
         stack.push_async_callback(inner.close)
@@ -249,9 +250,6 @@ async def opened(folder: Path, delays: Delays = _NO_DELAYS) -> AsyncGenerator[Wh
         stack.push_async_callback(api.close)
         whole = Whole(store, inner, api, MovableClock(), delays)
         stack.push_async_callback(whole.hosting.close)
-        for definition in (*offering.STANDARD.definitions("steelyard.dev"), *definitions.crds()):
-            structural.vouch_for(definition)
-            await whole.client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager="test")
         await whole.client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         await whole.start()
         stack.push_async_callback(whole.crash)

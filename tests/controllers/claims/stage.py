@@ -23,17 +23,17 @@ from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, SECRETS, Resource
+from steelyard.kube.resources import EVENTS, NAMESPACES, SECRETS, Resource
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import conditions, triggers
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
-from steelyard.kube.schema import structural
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import User
 from steelyard.kube.store.store import Store
 from steelyard.settings import Platform
+from tests import prepared
 
 NAMESPACE = "team-a"
 CLAIMS = resources.workload_clusters("steelyard.dev")
@@ -217,14 +217,16 @@ async def opened(
     """`infrastructures`: those that claims may name here, whether the composition can make them or not."""
     platform = settings.parse(platform_file)
     async with contextlib.AsyncExitStack() as stack:
-        store = await Store.open(folder / "main.db", fsync=False)
+        kinds = (*defined(platform.domain, infrastructures), *definitions.crds())
+        store = await prepared.store(
+            folder / "main.db",
+            ("claims", platform.domain, infrastructures),
+            lambda client: prepared.define(client, kinds),
+        )
         stack.push_async_callback(store.close)
         api = await Api.start(store)
         stack.push_async_callback(api.close)
         client = cast(Client, LocalClient(api))
-        for definition in (*defined(platform.domain, infrastructures), *definitions.crds()):
-            structural.vouch_for(definition)
-            await client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager="test")
         await app.guard_claims(api, client, platform)
         stage = Stage(store, api, client, platform)
         await stage.namespace(NAMESPACE)

@@ -25,17 +25,17 @@ from steelyard.kube.client.interface import Client, WatchEvent
 from steelyard.kube.client.kubeconfig import Connection
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, Resource
+from steelyard.kube.resources import NAMESPACES, SECRETS, Resource
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import conditions
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
-from steelyard.kube.schema import structural
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import User
 from steelyard.kube.store.store import Store
 from steelyard.settings import Platform
+from tests import prepared
 from tests.controllers.delivery.parcel import CREDENTIALS, PARCEL, PARCELS
 
 TEAM = "team-a"
@@ -273,18 +273,16 @@ async def make_namespace(client: Client, name: str) -> None:
 async def opened(folder: Path, file: str = "") -> AsyncGenerator[World]:
     platform = settings.parse(file)
     async with contextlib.AsyncExitStack() as stack:
-        store = await Store.open(folder / "main.db", fsync=False)
+        kinds = (
+            *OFFERING.definitions("steelyard.dev"),
+            *secretdelivery.definitions(),
+            *(each for each in definitions.crds() if objects.name(each) == capi.CLUSTERS.group_resource),
+        )
+        store = await prepared.store(folder / "main.db", "delivery", lambda client: prepared.define(client, kinds))
         stack.push_async_callback(store.close)
         api = await Api.start(store)
         stack.push_async_callback(api.close)
         world = World(folder, stack, api, platform)
-        for definition in (
-            *OFFERING.definitions("steelyard.dev"),
-            *secretdelivery.definitions(),
-            *(each for each in definitions.crds() if objects.name(each) == capi.CLUSTERS.group_resource),
-        ):
-            structural.vouch_for(definition)
-            await world.client.apply(CUSTOM_RESOURCE_DEFINITIONS, definition, field_manager="test")
         await app.guard_claims(api, world.client, platform, OFFERING)
         for name in (TEAM, OTHERS, CREDENTIALS):
             await make_namespace(world.client, name)

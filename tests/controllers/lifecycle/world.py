@@ -35,10 +35,10 @@ from steelyard.kube.runtime import clock, conditions, finalizers, mapping
 from steelyard.kube.runtime.controller import Controller, Result, Watch
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
-from steelyard.kube.schema import structural
 from steelyard.kube.server.api import Api
 from steelyard.kube.store.store import Store
 from steelyard.providers.simulated.ensembles import Ensembles, Host
+from tests import prepared
 
 NAMESPACE = "team"
 VERSION = "v1.34.4"
@@ -105,12 +105,10 @@ class World:
 
 @contextlib.asynccontextmanager
 async def opened(path: Path) -> AsyncGenerator[World]:
-    store = await Store.open(path / "store.db", fsync=False)
+    kinds = [*offering.STANDARD.definitions("steelyard.dev"), *definitions.crds()]
+    store = await prepared.store(path / "store.db", "lifecycle", lambda client: prepared.define(client, kinds))
     world = World(store, await Api.start(store))
     try:
-        for crd in [*offering.STANDARD.definitions("steelyard.dev"), *definitions.crds()]:
-            structural.vouch_for(crd)
-            await world.client.create(resources.CUSTOM_RESOURCE_DEFINITIONS, crd)
         await world.client.create(resources.NAMESPACES, {"metadata": {"name": NAMESPACE}})
         yield world
     finally:

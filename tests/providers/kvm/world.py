@@ -20,18 +20,17 @@ from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, Resource
+from steelyard.kube.resources import NAMESPACES, SECRETS, Resource
 from steelyard.kube.runtime import conditions
 from steelyard.kube.runtime.manager import Manager
-from steelyard.kube.schema import structural
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
-from steelyard.kube.store.store import Store
 from steelyard.providers.kvm import unit
 from steelyard.providers.kvm.fleet import Fleet
 from steelyard.providers.kvm.libvirt import calls
 from steelyard.providers.kvm.libvirt.calls import Around
 from steelyard.providers.kvm.pace import Pace
+from tests import prepared
 from tests.providers.kvm.daemons import Libvirtd
 
 PATIENCE = 120.0
@@ -253,18 +252,15 @@ async def world(
     before is there again. `after_commit` gets the revision of each write that has reached the file."""
     fleet = fleet or Fleet(reached_by=daemon.reached_by)
     async with contextlib.AsyncExitStack() as stack:
-        if after_commit is None:
-            store = await Store.open(folder / "store.db", fsync=False)
-        else:
-            store = await Store.open(folder / "store.db", fsync=False, max_batch=1, after_commit=after_commit)
+        kinds = (*(crd.definition(each) for each in kvm.KINDS), *clusterapi.crds())
+        options: dict[str, Any] = {} if after_commit is None else {"max_batch": 1, "after_commit": after_commit}
+        store = await prepared.store(
+            folder / "store.db", "kvm", lambda client: prepared.define(client, kinds), **options
+        )
         stack.push_async_callback(store.close)
         api = await Api.start(store)
         stack.push_async_callback(api.close)
         client = LocalClient(api, _CONTROLLERS, field_manager="steelyard")
-        for definition in (*(crd.definition(each) for each in kvm.KINDS), *clusterapi.crds()):
-            structural.vouch_for(definition)
-            with contextlib.suppress(errors.AlreadyExists):
-                await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
         manager = Manager(client)
         stack.push_async_callback(fleet.close)
         for controller in unit.controllers(manager, fleet, token=str(folder), pace=pace, starts_paused=starts_paused):

@@ -22,24 +22,22 @@ from psycopg import sql
 from steelyard.api import crd, databases
 from steelyard.api.crossplane import PROVIDER_CONFIGS
 from steelyard.api.providersql import definitions
-from steelyard.kube import errors, objects
+from steelyard.kube import errors
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, Resource
+from steelyard.kube.resources import NAMESPACES, SECRETS, Resource
 from steelyard.kube.runtime import conditions
 from steelyard.kube.runtime.cached import CachedClient
 from steelyard.kube.runtime.clock import VirtualClock
 from steelyard.kube.runtime.controller import Reconciler, Result
 from steelyard.kube.runtime.informers import Informers
 from steelyard.kube.runtime.keys import Key
-from steelyard.kube.schema import structural
 from steelyard.kube.server.api import Api
-from steelyard.kube.store.store import Store
 from steelyard.providers.postgres.parts import Tools
 from steelyard.providers.postgres.servers import Known, Servers
 from steelyard.settings.data import PostgreSQL
-from tests import postgresserver
+from tests import postgresserver, prepared
 from tests.postgresserver import SUPERUSER, PostgresServer
 
 NAMESPACE = "crossplane-system"
@@ -179,13 +177,11 @@ def password_server() -> Iterator[PostgresServer]:
 
 @contextlib.asynccontextmanager
 async def opened(server: PostgresServer, folder: Path) -> AsyncGenerator[Rig]:
-    store = await Store.open(folder / "store.db", fsync=False)
+    kinds = (*map(crd.definition, databases.KINDS), *definitions.crds())
+    store = await prepared.store(folder / "store.db", "postgres", lambda client: prepared.define(client, kinds))
     api = await Api.start(store)
     client = LocalClient(api)
     try:
-        for each in (*map(crd.definition, databases.KINDS), *definitions.crds()):
-            structural.vouch_for(each)
-            await client.create(CUSTOM_RESOURCE_DEFINITIONS, objects.copy(each))
         await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         admin = {"username": SUPERUSER, "password": "", "endpoint": "127.0.0.1", "port": str(server.port)}
         data = {key: base64.b64encode(value.encode()).decode() for key, value in admin.items()}
