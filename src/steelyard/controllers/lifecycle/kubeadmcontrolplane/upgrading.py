@@ -3,8 +3,8 @@
 kubeadm reads what a joining control plane is to be like from a ConfigMap in the cluster, and what runs on every Node is
 in there with the image of the version that the cluster was made with. Machines that carry their images with them have
 only those of their own version: so a Node gets kube-proxy of the version that its machine has, old ones keep theirs
-until they are replaced, and CoreDNS follows when the whole control plane has the new version. Clusters without these
-objects, such as simulated ones, have nothing to be told.
+until they are replaced, and CoreDNS follows when the whole control plane has the new version. Of these objects
+simulated clusters have the ConfigMap alone; what a cluster has not is not told.
 """
 
 from __future__ import annotations

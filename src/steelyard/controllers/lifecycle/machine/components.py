@@ -1,8 +1,7 @@
 """Health of what kubeadm runs on a control-plane machine, from the static pods that its cluster's API shows. Pure.
 
-A cluster that shows no control-plane pods at all (one whose control plane runs elsewhere, as simulated ones do) has
-answered through its API server, which is what can be known of it: its components count as running while the
-machine's Node is there.
+A cluster that shows no control-plane pods at all (one whose control plane runs elsewhere) has answered through its API
+server, which is what can be known of it: its components count as running while the machine's Node is there.
 """
 
 from __future__ import annotations
