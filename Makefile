@@ -22,7 +22,7 @@ demo: $(VENV)/.run bytecode ## run the platform with example claims and watch th
 	@$(BIN)/steelyard up --demo $(ARGS)
 
 test: $(VENV)/.dev bytecode ## run the tests (builds kubectl from its Go module on first use)
-	@KUBECTL="$$($(BIN)/python tools/upstream/build.py kubectl)" $(BIN)/pytest -n $(WORKERS) $(ARGS)
+	@KUBECTL="$$($(BIN)/python tools/upstream/build.py kubectl)" $(BIN)/pytest -n $(WORKERS) --dist worksteal $(ARGS)
 
 check: $(VENV)/.dev ## format, lint, types, layers
 	$(BIN)/ruff format --check .

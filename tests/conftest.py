@@ -6,6 +6,7 @@ for more is what `make soak ARGS=properties` does, with examples and a seed of i
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -37,6 +38,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 # Where pytest makes the folders that tests get.
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(scratch.root()))
+
+
+# Nearly everything that is made while tests are listed stays.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """What there is of tests is never looked through for garbage again, which is a tenth of the time they take."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 10)
+    gc.enable()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """More than there are processors: two fifths of the time a test waits for something."""
+    return max(2, (os.cpu_count() or 1) * 3 // 2)
 
 
 def pytest_unconfigure() -> None:

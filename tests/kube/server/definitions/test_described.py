@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 import pytest
 
 from steelyard.kube import errors
@@ -20,11 +22,12 @@ def wide(properties: int) -> Object:
 
 @pytest.fixture
 def tight(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if a while had passed since anything was used, and there were little room."""
-    while described._NEW:  # pyright: ignore[reportPrivateUsage] - of other tests
-        described.tidy()
+    """As if a while had passed since anything was used, and there were little room. What other tests have left does
+    not count: it would go, and make room, at any moment."""
+    monkeypatch.setattr(described, "_NEW", WeakSet[Described]())
+    monkeypatch.setattr(described, "_COUNTED", WeakSet[Described]())
     monkeypatch.setattr(described, "_JUST_NOW", -1.0)
-    monkeypatch.setattr(described, "_KEPT_BYTES", described.held() + 3_000_000)
+    monkeypatch.setattr(described, "_KEPT_BYTES", 3_000_000)
 
 
 @pytest.mark.usefixtures("tight")
