@@ -332,8 +332,11 @@ async def test_no_more_than_two_are_made_at_once(rig: Rig, reconciler: DatabaseB
         for name in names:
             await rig.create(BACKUPS, name, spec(database, trigger="one"))
             await rig.reconcile(reconciler, name)
-        await asyncio.sleep(1)
         running = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%LOCK TABLE%' AND wait_event_type = 'Lock'"
+        async with asyncio.timeout(60):
+            while rig.sql(running) != [(2,)]:  # noqa: ASYNC110 (the server tells nobody)
+                await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)
         assert rig.sql(running) == [(2,)]
     blocker.close()
     for name in names:
