@@ -24,6 +24,8 @@ pytestmark = [
 ]
 
 PLATFORM = "domain: yourdomain.com\npostgresql: {rotationOverlap: 1m, cloneGrace: 1m}\n"
+_SHORTLY = ["--overlap", "15"]
+"""Seconds for which old logins and copies stay, where the platform file can say a minute at least."""
 NAMESPACE = "dev"
 KINDS = (
     "roles.postgresql.sql.crossplane.io",
@@ -103,7 +105,7 @@ class Developer(Shell):
 
 @pytest.fixture
 def developer(tmp_path: Path, kubectl: str) -> Iterator[Developer]:
-    with PlatformProcess(tmp_path, platform=PLATFORM) as platform:
+    with PlatformProcess(tmp_path, platform=PLATFORM, victim=_SHORTLY) as platform:
         platform.start()
         developer = Developer(platform, kubectl, tmp_path / "kubectl-cache")
         developer.kubectl("create", "namespace", NAMESPACE)
@@ -114,7 +116,7 @@ def until(question: Any, *, seconds: float = 60.0) -> Any:
     deadline = time.monotonic() + seconds
     while not (answer := question()):
         assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.5)
+        time.sleep(1)
     return answer
 
 
