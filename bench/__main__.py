@@ -33,7 +33,9 @@ def main() -> None:
     parser.add_argument("--ours", action="store_true", help="leave upstream out")
     parser.add_argument("--rounds", type=int, default=0, help="lives of each server: 3, or 1 with --quick")
     parser.add_argument("--only", choices=_PARTS, help="one part")
-    parser.add_argument("--clusters", type=int, default=100)
+    parser.add_argument(
+        "--clusters", type=int, nargs="+", default=[20, 100, 1000], help="how many at once, each on a platform anew"
+    )
     parser.add_argument("--rendered", type=int, default=10_000, help="claims that are rendered")
     parser.add_argument("--planned", type=int, default=1_000, help="live claims that are planned over")
     parser.add_argument(
