@@ -63,6 +63,9 @@ INSIDE: Final = {
     "create nodes": (4, "one for each machine"),
     "patch nodes": (4, "the machine's labels, and off with the taint of those that are not known yet"),
     "create secrets": (3, "the token of each machine that joins"),
+    "create configmaps": (1, "what kubeadm was told, for those that join"),
+    "create pods": (4, "those of the control plane, which Cluster API's own managers look for"),
+    "patch pods/status": (4, "that each runs"),
 }
 READ: Final = {
     "get simulatedmachinetemplates": (2, "nobody watches templates yet when the first claim is applied"),

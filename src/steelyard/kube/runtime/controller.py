@@ -39,8 +39,10 @@ from steelyard.kube.runtime.workqueue import ShutDown, WorkQueue
 
 DEADLINE = 300.0
 RESYNC = 6 * 3600.0
-SECOND_LOOK = 1.0
+SECOND_LOOK = 0.2
 """Seconds after which an object is looked at again on which nothing has changed but what its reconcile has written."""
+SECOND_LOOK_WHILE_BUSY = 1.0
+"""The same, while others wait for their first."""
 _CONFLICT_DELAY = 0.4
 _SOONEST = 0.05
 """Seconds after which a reconciler that asks to be called again is, even if it asks for an earlier moment: one whose
@@ -189,11 +191,14 @@ class Controller:
                 with ownwrites.noted() as written:
                     await self._reconcile(key)
                     for version, wait in self._meanwhile.pop(key):
-                        self.queue.add_after(key, SECOND_LOOK if version in written else wait)
+                        self.queue.add_after(key, self._second_look() if version in written else wait)
             finally:
                 self._meanwhile.pop(key, None)
                 self.queue.done(key)
                 self._pace.step()
+
+    def _second_look(self) -> float:
+        return SECOND_LOOK_WHILE_BUSY if self._pace.is_busy() else SECOND_LOOK
 
     async def _reconcile(self, key: Key) -> None:
         started = self._clock.monotonic()

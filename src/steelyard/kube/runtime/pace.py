@@ -44,6 +44,10 @@ class Pace:
         if apart < _PAUSE:
             self._each += (apart - self._each) * _WEIGHT
 
+    def is_busy(self) -> bool:
+        """Whether anything waits for a worker in this moment."""
+        return self._waiting() > 0
+
     def collected(self, after: float) -> float:
         """For how many seconds, where it would be `after` if nothing waited."""
         return max(after, min(self._count * self._each * _ROUNDS, _LONGEST))
