@@ -21,9 +21,9 @@ CLAIMS = resources.workload_clusters("steelyard.dev")
 
 
 @contextlib.asynccontextmanager
-async def platform(folder: Path, file: str = "") -> AsyncGenerator[Client]:
-    """A client of a platform whose machines take no time; `file` is more of its platform file."""
-    options = app.Options(DataDir(folder / "data"), "127.0.0.1", 0, settings.parse(INSTANT + file))
+async def platform(folder: Path, file: str = "", *, pace: str = INSTANT) -> AsyncGenerator[Client]:
+    """A client of a platform whose machines take no time unless `pace` says so; `file` is more of the platform file."""
+    options = app.Options(DataDir(folder / "data"), "127.0.0.1", 0, settings.parse(pace + file))
     async with app.started(options) as running:
         yield running.client
 

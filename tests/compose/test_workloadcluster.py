@@ -305,6 +305,19 @@ def test_what_is_waited_for_is_named(machines: list[Object], words: str) -> None
     assert found.waiting_for == words
 
 
+@pytest.mark.parametrize(("machines", "words"), [(3, ""), (2, "waiting for machines")])
+def test_counts_that_are_behind_make_no_complete_cluster(machines: int, words: str) -> None:
+    """The machine that is replaced has gone, the new one is not there yet, and nobody has counted since."""
+    observed = cases.observed("ready")
+    found = progress.of(
+        compose(cases.load("ready", "claim.yaml"), observed).desired,
+        observed.resources,
+        [machine(str(number), ready=True) for number in range(machines)],
+    )
+    assert (str(found.control_plane), str(found.workers)) == ("1/1", "2/2")
+    assert found.waiting_for == words
+
+
 def test_an_ipv6_endpoint_is_written_in_brackets() -> None:
     cluster: Object = {"spec": {"controlPlaneEndpoint": {"host": "::1", "port": 6443}}}
 

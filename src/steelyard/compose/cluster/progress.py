@@ -169,12 +169,18 @@ def _waiting_for(progress: Progress, cluster: Object | None, machines: Sequence[
     if not progress.infrastructure_provisioned:
         problem = troubles.problem_of(cluster)
         return "waiting for the cluster's infrastructure" + (f": {problem}" if problem else "")
-    # The counts come a moment after the machines that they count: a cluster is complete where both say so.
-    if not (progress.control_plane.complete and progress.workers.complete and all(map(troubles.is_ready, machines))):
+    if not (progress.control_plane.complete and progress.workers.complete and _are_all_there(progress, machines)):
         return _waiting_for_machines(machines)
     if not progress.control_plane_initialized:
         return "waiting for the control plane"
     return progress.trouble
+
+
+def _are_all_there(progress: Progress, machines: Sequence[Object]) -> bool:
+    """The counts come a moment after the machines that they count: a cluster is complete where both say so. Where none
+    is seen, nobody looked."""
+    is_one_missing = 0 < len(machines) < progress.control_plane.desired + progress.workers.desired
+    return not is_one_missing and all(map(troubles.is_ready, machines))
 
 
 def _waiting_for_machines(machines: Sequence[Object]) -> str:
