@@ -66,19 +66,19 @@ def test_explain_and_crds_follow_the_domain_of_the_platform_file(idle: Terminal,
     file = tmp_path / "mine.yaml"
     file.write_text("domain: example.org\n")
     assert "compute.example.org/v1alpha1" in idle.quick("explain", "wc", "--platform", str(file)).out
-    printed = list(yaml.safe_load_all(idle.quick("crds", "--platform", str(file)).out))
+    printed = list(yaml.load_all(idle.quick("crds", "--platform", str(file)).out, yaml.CSafeLoader))
     assert objects.name(printed[0]) == "workloadclusters.compute.example.org"
 
 
 def test_crds_are_printed_or_written_with_the_policies(idle: Terminal, tmp_path: Path) -> None:
-    printed = list(yaml.safe_load_all(idle.quick("crds").out))
+    printed = list(yaml.load_all(idle.quick("crds").out, yaml.CSafeLoader))
     assert [each["kind"] for each in printed].count("ValidatingAdmissionPolicyBinding") == [
         each["kind"] for each in printed
     ].count("ValidatingAdmissionPolicy")
     folder = tmp_path / "made"
     done = idle.quick("crds", "-o", str(folder))
     assert f"kubectl apply -f {folder}" in done.err
-    written = [each for path in folder.iterdir() for each in yaml.safe_load_all(path.read_text())]
+    written = [each for path in folder.iterdir() for each in yaml.load_all(path.read_text(), yaml.CSafeLoader)]
     assert {_key(each): each for each in written} == {_key(each): each for each in printed}
 
 

@@ -27,7 +27,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def manifests(text: str) -> list[Any]:
-    return list(yaml.safe_load_all(text))
+    return list(yaml.load_all(text, yaml.CSafeLoader))
 
 
 def test_a_claim_is_printed_as_its_objects_in_the_order_in_which_they_are_applied(idle: Terminal) -> None:

@@ -32,7 +32,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def installed(folder: Path) -> list[Object]:
-    return list(yaml.safe_load_all((folder / "infrastructure-components.yaml").read_text()))
+    return list(yaml.load_all((folder / "infrastructure-components.yaml").read_text(), yaml.CSafeLoader))
 
 
 def filled(**variables: str) -> list[Object]:
@@ -43,11 +43,11 @@ def filled(**variables: str) -> list[Object]:
         return said.get(found[1], found[2] or "")
 
     text = re.sub(r"\$\{(\w+)(?::=([^}]*))?\}", value, template.text())
-    return list(yaml.safe_load_all(text))
+    return list(yaml.load_all(text, yaml.CSafeLoader))
 
 
 def test_the_release_says_which_contract_it_keeps(written: Path) -> None:
-    metadata = yaml.safe_load((written / "metadata.yaml").read_text())
+    metadata = yaml.load((written / "metadata.yaml").read_text(), yaml.CSafeLoader)
     (series,) = metadata["releaseSeries"]
 
     assert f"{series['major']}.{series['minor']}." in steelyard.__version__
@@ -137,12 +137,12 @@ def test_what_is_chosen_arrives_where_it_is_meant() -> None:
     assert workers == {"cpu": 2, "memory": "8GB", "disk": "15GB", "dockerVolumeSize": "40GB"}
     assert plane == {"cpu": 4, "memory": "8GB", "disk": "40GB", "dockerVolumeSize": "40GB"}
     assert made["Cluster", "shop"]["spec"]["clusterNetwork"]["pods"]["cidrBlocks"] == ["172.24.0.0/16"]
-    flannel = yaml.safe_load(made["Secret", "shop-flannel"]["stringData"]["flannel.json"])
+    flannel = yaml.load(made["Secret", "shop-flannel"]["stringData"]["flannel.json"], yaml.CSafeLoader)
     assert [each["kind"] for each in flannel][-1] == "DaemonSet"
 
 
 def test_the_example_of_a_host_is_one(written: Path) -> None:
-    host = yaml.safe_load((written / "kvmhost-example.yaml").read_text())
+    host = yaml.load((written / "kvmhost-example.yaml").read_text(), yaml.CSafeLoader)
     schema = parse.from_openapi(crd.definition(kvm.KVM_HOST)["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
     assert validate.validate(schema, host) == []

@@ -50,7 +50,7 @@ def servers(composed: Composed) -> dict[str, Object]:
 def user_data(composed: Composed) -> Any:
     text = base64.b64decode(composed.desired["first-start"].object["data"]["userdata"]).decode()
     assert text.startswith("#cloud-config\n")
-    return yaml.safe_load(text)
+    return yaml.load(text, yaml.CSafeLoader)
 
 
 def files(composed: Composed) -> dict[str, str]:
@@ -229,13 +229,16 @@ def test_the_ingress_controller_that_is_asked_for(
     composed = compose(claim(ingressClass=asked))
     written = files(composed)
 
-    assert yaml.safe_load(written["/etc/rancher/k3s/config.yaml"]).get("disable") == disabled
+    assert yaml.load(written["/etc/rancher/k3s/config.yaml"], yaml.CSafeLoader).get("disable") == disabled
     found = [path for path in written if "manifests" in path]
     assert found == manifests
     for path in found:
-        chart = yaml.safe_load(written[path])
+        chart = yaml.load(written[path], yaml.CSafeLoader)
         assert (chart["kind"], chart["spec"]["version"]) == ("HelmChart", "4.12.1")
-        assert yaml.safe_load(chart["spec"]["valuesContent"])["controller"]["ingressClassResource"]["name"] == asked
+        assert (
+            yaml.load(chart["spec"]["valuesContent"], yaml.CSafeLoader)["controller"]["ingressClassResource"]["name"]
+            == asked
+        )
     assert [each["port"] for each in composed.desired["api"].object["spec"]["ports"]] == ports
 
 
@@ -292,7 +295,7 @@ def test_the_dns_of_servers_is_told_of_shared_services_when_they_first_start() -
     path = "/var/lib/rancher/k3s/server/manifests/coredns-custom.json"
     composed = compose(claim(), platform=settings.parse(shared))
 
-    told = yaml.safe_load(files(composed)[path])
+    told = yaml.load(files(composed)[path], yaml.CSafeLoader)
     assert told["metadata"] == {"name": "coredns-custom", "namespace": "kube-system"}
     assert "forward . 10.96.0.10" in str(told["data"])
     assert not [each for each in composed.conditions if each.type == "SharedServices"]
@@ -336,7 +339,7 @@ class Guest:
     def config(self) -> Object:
         found: Object = {}
         for path in sorted((self._folder / "etc/rancher/k3s/config.yaml.d").iterdir()):
-            found |= cast(Object, yaml.safe_load(path.read_text()))
+            found |= cast(Object, yaml.load(path.read_text(), yaml.CSafeLoader))
         return found
 
 

@@ -38,7 +38,7 @@ async def test_an_example_becomes_a_ready_cluster(tmp_path: Path, path: Path) ->
 
 
 def _read(path: Path) -> Object:
-    return cast(Object, yaml.safe_load(path.read_text()))
+    return cast(Object, yaml.load(path.read_text(), yaml.CSafeLoader))
 
 
 def test_all_examples_are_found() -> None:
@@ -67,7 +67,9 @@ async def test_the_claim_of_the_documents_is_ready_beside_its_secret_too(tmp_pat
     """Also where the claim itself is in the namespace of its Secret, and Cluster API makes one of the same name."""
     async with inprocess.platform(tmp_path, "domain: pnats.cloud\n") as client:
         await inprocess.namespace(client, "argocd")
-        await inprocess.becomes_ready(client, cast(Object, yaml.safe_load(PRINTED.replace("NAMESPACE", namespace))))
+        await inprocess.becomes_ready(
+            client, cast(Object, yaml.load(PRINTED.replace("NAMESPACE", namespace), yaml.CSafeLoader))
+        )
 
         secret = await client.get(SECRETS, "dev-cluster-kubeconfig", "argocd")
         assert secret["data"]["kubeconfig"] == secret["data"]["value"]

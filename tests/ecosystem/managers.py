@@ -82,7 +82,10 @@ def folder_of(module: str, pinned_in: str) -> Path:
 
 def definitions(folder: Path, labels: Mapping[str, str], hooks: Hooks | None = None) -> list[Object]:
     """What `config/crd` has; with `hooks`, versions are converted there."""
-    found = [cast("Object", yaml.safe_load(path.read_text())) for path in sorted(folder.glob("config/crd/bases/*"))]
+    found = [
+        cast("Object", yaml.load(path.read_text(), yaml.CSafeLoader))
+        for path in sorted(folder.glob("config/crd/bases/*"))
+    ]
     assert found, folder
     for definition in found:
         definition["metadata"]["labels"] = dict(labels)
@@ -95,7 +98,7 @@ def definitions(folder: Path, labels: Mapping[str, str], hooks: Hooks | None = N
 def webhooks(folder: Path, name: str, hooks: Hooks) -> list[Object]:
     """What `config/webhook` has, each under a name of its own as upstream's kustomizations have it."""
     text = (folder / "config" / "webhook" / "manifests.yaml").read_text()
-    found = [cast("Object", each) for each in yaml.safe_load_all(text) if each]
+    found = [cast("Object", each) for each in yaml.load_all(text, yaml.CSafeLoader) if each]
     for configuration in found:
         configuration["metadata"]["name"] = f"{name}-{configuration['metadata']['name']}"
         for webhook in configuration["webhooks"]:

@@ -43,7 +43,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def of(path: Path) -> list[Object]:
-    return [each for each in yaml.safe_load_all(path.read_text()) if each]
+    return [each for each in yaml.load_all(path.read_text(), yaml.CSafeLoader) if each]
 
 
 def base(folder: Path) -> list[Object]:
@@ -153,7 +153,7 @@ def test_what_was_written_for_another_cluster_into_a_folder_below_stays(tmp_path
 def test_kustomize_takes_the_base(folder: Path, tmp_path: Path) -> None:
     (kubectl,) = built("kubectl")
     done = subprocess.run([kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=True)
-    made = [each for each in yaml.safe_load_all(done.stdout) if each]
+    made = [each for each in yaml.load_all(done.stdout, yaml.CSafeLoader) if each]
 
     def names(items: list[Object]) -> list[tuple[str, str]]:
         return sorted((each["kind"], objects.name(each)) for each in items)
@@ -175,12 +175,12 @@ def test_helm_takes_the_chart_and_makes_the_same_objects(folder: Path) -> None:
     subprocess.run([helm, "lint", "--strict", chart], capture_output=True, text=True, check=True)
     command = [helm, "template", "it", chart, "--namespace", "fleet", "--include-crds", "--kube-version", "1.34.0"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    made = {(each["kind"], objects.name(each)): each for each in yaml.safe_load_all(done.stdout) if each}
+    made = {(each["kind"], objects.name(each)): each for each in yaml.load_all(done.stdout, yaml.CSafeLoader) if each}
     wanted = {(each["kind"], objects.name(each)): each for each in base(folder) if each["kind"] != "Namespace"}
     assert made == wanted
     more = ["--set", "serviceMonitor.enabled=true", "--set", "replicas=5", "--set-string", "image.tag=2"]
     done = subprocess.run([*command, *more], capture_output=True, text=True, check=True)
-    made = {(each["kind"], objects.name(each)): each for each in yaml.safe_load_all(done.stdout) if each}
+    made = {(each["kind"], objects.name(each)): each for each in yaml.load_all(done.stdout, yaml.CSafeLoader) if each}
     assert ("ServiceMonitor", "steelyard-controllers") in made
     deployment = made["Deployment", "steelyard-controllers"]["spec"]
     assert deployment["replicas"] == 5
