@@ -100,6 +100,15 @@ async def _gone(client: Client) -> None:
     await _until(reached, "everything is gone", client)
 
 
+async def _at_rest(client: Client) -> list[str]:
+    """The versions that stay for a while."""
+    before: list[str] = []
+    while (found := await _versions(client)) != before:
+        before = found
+        await asyncio.sleep(1.5)
+    return found
+
+
 async def _versions(client: Client) -> list[str]:
     listed = [*(await _all(client)), *(await client.list(PROVIDER_CONFIGS)).items, *(await client.list(SECRETS)).items]
     return sorted(objects.resource_version(each) for each in listed)
@@ -116,8 +125,7 @@ async def test_what_is_made_in_any_order_is_ready_and_then_nothing_is_written(
         for each in await _all(client):
             # Who came too early waited without a word, and never failed.
             assert not conditions.message_of(each, "Synced")
-        await asyncio.sleep(2)
-        before = await _versions(client)
+        before = await _at_rest(client)
         await asyncio.sleep(2)
         assert await _versions(client) == before, "an idle platform writes nothing"
         config = await client.get(PROVIDER_CONFIGS, "postgres-provider")
@@ -261,7 +269,11 @@ async def test_a_config_that_is_in_use_is_not_deleted_before_its_objects(
         await client.create(PROVIDER_CONFIGS, other)
         await _make(client, "shop", "by-hand")
         await _ready(client)
-        await asyncio.sleep(1.5)
+
+        async def is_in_use() -> bool:
+            return bool(objects.at(await client.get(PROVIDER_CONFIGS, "by-hand"), "status", "users"))
+
+        await _until(is_in_use, "it is known who uses it", client)
         await client.delete(PROVIDER_CONFIGS, "by-hand")
         assert objects.is_being_deleted(await client.get(PROVIDER_CONFIGS, "by-hand"))
         await _gone(client)

@@ -31,6 +31,11 @@ class Counted(Workers):
         return b"[]", b"{}"
 
 
+async def _turns() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     monkeypatch.setattr(workers, "_Worker", object)
@@ -39,10 +44,10 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
 
 async def test_of_large_jobs_there_is_one_at_a_time(counted: Counted) -> None:
     jobs = [asyncio.ensure_future(counted.read_yaml(LARGE, flow)) for flow in "aabbc"]
-    await asyncio.sleep(0.01)
+    await _turns()
     assert len(counted.now) == 1
     small = asyncio.ensure_future(counted.read_yaml(SMALL, "d"))
-    await asyncio.sleep(0.01)
+    await _turns()
     assert sorted(counted.now) == [len(SMALL), len(LARGE)], "a small one does not wait for them"
     counted.release.set()
     await asyncio.gather(small, *jobs)
