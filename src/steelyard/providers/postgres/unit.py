@@ -99,8 +99,9 @@ async def _start(ground: Ground, connect: Connect) -> Started:
         with contextlib.suppress(Problem):
             # A password that is not there yet: told where the server is needed.
             await configs.ensure(name)
-    at_end = ground.stack.push_async_callback
-    tools = Tools(ground.manager.client, ground.clock, servers, settings, ground.folder, at_end)
+    # Reconcilers are made when they are needed. What they start ends after the controllers, which would start it again.
+    endings = await ground.stack.enter_async_context(contextlib.AsyncExitStack())
+    tools = Tools(ground.manager.client, ground.clock, servers, settings, ground.folder, endings.push_async_callback)
     found = controllers(ground.manager, tools, configs)
     drift = Drift(servers, ground.manager.informers, _enqueue_with(found), ground.clock)
     ground.stack.push_async_callback(_end, asyncio.create_task(drift.run(), name="postgres-drift"))
