@@ -316,7 +316,7 @@ def _given(
             each: Given(obj, part.ready if each == name else each in asked.observed) for each, obj in made.items()
         }
         if usages.matters(part) and name in asked.observed:
-            ordered.append(usages.Part(name, made[name], part.deletion_stage))
+            ordered.append(usages.Part(name, part.resource, made[name], part.deletion_stage))
     observed = {name: obj for name, obj in asked.observed.items() if names.RESOURCE_NAME in objects.annotations(obj)}
     for name, obj in identity.given_back(composed, given, observed).items():
         given[name] = Given(obj, ready=True)

@@ -2,10 +2,15 @@
 
     Role, Database, Grant   ->   the Database is in use by the Grant, the Role is in use by the Database
 
-Crossplane lets all parts go at once. A Grant whose Database went first can never be revoked, and machines whose
-control plane went before their Cluster are left behind; what is in use is not deleted before what uses it is gone. A
-Usage knows both by name in one namespace, or both in none: parts of which one is in a namespace and the other is not go
-at once all the same.
+Crossplane lets all parts go at once. A Grant whose Database went first can never be revoked; what is in use is not
+deleted before what uses it is gone. A Usage knows both by name in one namespace, or both in none: parts of which one is
+in a namespace and the other is not go at once all the same.
+
+Nobody deletes what is in use, Cluster API neither. It deletes a cluster's machines, control plane and infrastructure
+itself, and the Cluster when they are gone: none of them may be in use by the Cluster. It keeps its order when all are
+deleted at once, but for one thing: what machines run on would be deleted under them.
+
+    SimulatedCluster, KubeadmControlPlane, MachineDeployment   ->   the first is in use by the others
 
 Each Usage is written five times while it comes to be, and Crossplane stops listening to a composite with more than 50
 events at once: so there is one only where it matters, and not before both are there.
@@ -18,13 +23,17 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from steelyard.api.clusterapi import resources
 from steelyard.api.crossplane import CLUSTER_USAGES, USAGES
 from steelyard.api.databases import GROUP as DATA_GROUP
 from steelyard.compose.composed import FIRST_STAGE, Desired
 from steelyard.frozen import frozen
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.resources import Resource
 
+_OF_MACHINES: Final = (resources.KUBEADM_CONTROL_PLANES, resources.MACHINE_DEPLOYMENTS)
+"""They go when their machines are gone."""
 PREFIX: Final = "usage-of-"
 """What the resource names of Usages begin with."""
 
@@ -33,6 +42,8 @@ PREFIX: Final = "usage-of-"
 class Part:
     name: str
     """Its resource name."""
+    resource: Resource
+    """Of what is composed, whatever holds it."""
     object: Object
     """As Crossplane makes it."""
     stage: int
@@ -52,17 +63,27 @@ def of(claim: Object, parts: Sequence[Part]) -> dict[str, Object]:
             stages.setdefault(part.stage, []).append(part)
     ordered = [stages[stage] for stage in sorted(stages)]
     found: dict[str, Object] = {}
+    pairs = list(_infrastructures(parts))
     for earlier, later in itertools.pairwise(ordered):
-        for of_, by in _pairs(earlier, later):
+        for of_, by in itertools.product(later, earlier):
+            if not (_is_cluster_apis(of_) and _is_cluster_apis(by)):
+                pairs.append((of_, by))
+    for of_, by in pairs:
+        if objects.namespace(of_.object) == objects.namespace(by.object):
             found[f"{PREFIX}{of_.name}-by-{by.name}"] = _usage(claim, of_, by)
     return found
 
 
-def _pairs(earlier: Sequence[Part], later: Sequence[Part]) -> Iterator[tuple[Part, Part]]:
-    for of_ in later:
-        for by in earlier:
-            if objects.namespace(of_.object) == objects.namespace(by.object):
-                yield of_, by
+def _infrastructures(parts: Sequence[Part]) -> Iterator[tuple[Part, Part]]:
+    """What machines run on, with what is there as long as they are."""
+    for of_, by in itertools.product(parts, parts):
+        if of_.resource.group == resources.INFRASTRUCTURE_GROUP and by.resource in _OF_MACHINES:
+            yield of_, by
+
+
+def _is_cluster_apis(part: Part) -> bool:
+    group = part.resource.group
+    return group == resources.CORE_GROUP or group.endswith(f".{resources.CORE_GROUP}")
 
 
 def _usage(claim: Object, of_: Part, by: Part) -> Object:
