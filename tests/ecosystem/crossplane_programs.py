@@ -127,9 +127,9 @@ def _bound(account: str, role: str) -> Object:
     }
 
 
-def kubeconfig_of(kube: Kubectl, account: str, folder: Path) -> Path:
+def kubeconfig_of(kube: Kubectl, account: str, folder: Path, home: str = HOME) -> Path:
     """With a token of the account's, and nothing else."""
-    token = kube("create", "token", account, "--namespace", HOME, "--duration=8h").strip()
+    token = kube("create", "token", account, "--namespace", home, "--duration=8h").strip()
     config = kube.json("config", "view", "--raw", "--flatten")
     config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
     path = folder / f"{account}.kubeconfig"
@@ -265,7 +265,7 @@ def apply(kube: Kubectl, made: Iterable[Object]) -> None:
 def last_words(folder: Path) -> str:
     """The ends of the logs, without what is only said for debugging."""
     said: list[str] = []
-    for name in ("crossplane", "provider-kubernetes", "provider-sql", "function"):
+    for name in ("crossplane", "provider-kubernetes", "provider-sql", "controllers"):
         path = folder / f"{name}.log"
         lines = path.read_text(errors="replace").splitlines() if path.exists() else []
         told = [line for line in lines if re.search(r"error|fatal|cannot|Error", line)][-12:]
