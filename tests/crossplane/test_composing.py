@@ -51,6 +51,7 @@ def database(**spec: object) -> Object:
 
 def complete(world: World) -> None:
     """What Cluster API reports of a cluster whose machines are all there and up to date."""
+    world.provide()
     made = world.find("Cluster")
     made["status"] = {"initialization": {"infrastructureProvisioned": True, "controlPlaneInitialized": True}}
     made["spec"]["controlPlaneEndpoint"] = {"host": "10.0.0.1", "port": 6443}
@@ -62,6 +63,7 @@ def complete(world: World) -> None:
         count = obj["spec"]["replicas"]
         counts = dict.fromkeys(("replicas", "readyReplicas", "upToDateReplicas"), count)
         obj["status"] = {**counts, "observedGeneration": objects.generation(obj)}
+    world.provide()
 
 
 @FORMS
@@ -287,9 +289,23 @@ def test_a_clusters_infrastructure_outlives_its_machines_and_nothing_is_kept_fro
     assert not [name for name in world.composed() if name.startswith("usage-of-")], "not before both are there"
     world.reconcile()
 
-    found = [obj["spec"] for name, obj in world.composed().items() if name.startswith("usage-of-")]
-    kinds = sorted((each["of"]["kind"], each["by"]["kind"]) for each in found)
-    assert kinds == [("SimulatedCluster", "KubeadmControlPlane"), ("SimulatedCluster", "MachineDeployment")]
+    found = [name for name in world.composed() if name.startswith("usage-of-")]
+    assert found == ["usage-of-infrastructure-by-control-plane"]
+
+
+@FORMS
+def test_what_cluster_api_controls_crossplane_does_not(form: Form) -> None:
+    """An object has one controller: of its control plane and infrastructure a Cluster makes itself that."""
+    world = World(cluster(), Platform(), form)
+    world.reconcile()
+    kinds = {obj["kind"] for obj in world.composed().values()}
+    assert {"Cluster", "MachineDeployment", "SimulatedMachineTemplate", "Object"} <= kinds
+    assert not kinds & {"SimulatedCluster", "KubeadmControlPlane"}
+    world.provide()
+
+    for kind in ("SimulatedCluster", "KubeadmControlPlane"):
+        assert objects.controller_of(world.find(kind)) is None
+        assert objects.name(world.find(kind)).startswith("shop")
 
 
 @FORMS

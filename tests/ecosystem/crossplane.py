@@ -112,6 +112,7 @@ def _namespaced(world: World) -> Iterator[str]:
     yield from _database(world, "shop-db", GRANTED)
     yield _access(world)
     yield from _cluster(world)
+    yield _drift(world)
     yield _forbidden(world)
     yield _taken(world, claims["WorkloadCluster"])
     yield from _deleted(world, claims, "namespaced")
@@ -135,6 +136,7 @@ def _legacy(world: World) -> Iterator[str]:
         world.get("PostgreSQLInstance", "shop")["status"]["database"]
     ]
     yield from _cluster(world)
+    yield _drift(world)
     assert "kubeconfig" in world.secret("shop-connection", TEAM)
     yield f"a legacy claim: composite {called}, Cluster shop, its kubeconfig in the claim's Secret"
     yield from _deleted(world, claims, "legacy")
@@ -221,6 +223,28 @@ def _cluster(world: World) -> Iterator[str]:
     _went_after(gone, _TEMPLATES, templates, _MACHINES, machines)
     assert len(_machines(world)) == 6
     yield f"larger machines roll: {len(machines)} are new, and the old templates went after the last old machine"
+
+
+def _drift(world: World) -> str:
+    """Somebody points the workers at another template. Putting it back would replace the machines once more: it stays,
+    until somebody runs the command that the claim tells."""
+    kind, workers = "WorkloadCluster", "machinedeployments.cluster.x-k8s.io"
+    (other,) = (name for name in _templates(world) if name.startswith("shop-control-plane-"))
+
+    def used() -> str:
+        return world.get(workers, "shop-md-0")["spec"]["template"]["spec"]["infrastructureRef"]["name"]
+
+    wanted = used()
+    by_hand = {"spec": {"template": {"spec": {"infrastructureRef": {"name": other}}}}}
+    world.kube("patch", workers, "shop-md-0", "--type=merge", "-p", json.dumps(by_hand))
+    world.until(lambda: world.state(kind, "shop") == "Drifted", "the change by hand is told of")
+    assert used() == other
+    command = world.get(kind, "shop")["status"]["message"].partition("To have it put back: kubectl ")[2]
+    assert command, world.states()
+    world.kube(*command.split())
+    world.until(lambda: used() == wanted, "who agrees has it put back")
+    world.until(lambda: world.state(kind, "shop") == "Ready", "the cluster is Ready again")
+    return "what was changed by hand stays where putting it back replaces machines, and is put back when told to"
 
 
 def _machines(world: World) -> set[str]:

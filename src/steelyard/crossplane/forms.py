@@ -1,6 +1,7 @@
 """The two forms in which Crossplane has what a claim is made of, and the way there and back.
 
-    legacy        a composite without a namespace: it may own objects anywhere, and each part is composed as it is
+    legacy        a composite without a namespace: it may own objects anywhere, and each part is composed as it is, but
+                  for those that somebody else is to control (`wrapping.py`)
     namespaced    a composite in a namespace (Crossplane v2) owns only what is in it, so
                     Database                        ->   the Database of postgresql.sql.m.crossplane.io, in it
                     a Namespace, a thing elsewhere  ->   an Object of provider-kubernetes in it, with the manifest
@@ -13,23 +14,19 @@ Compositions know nothing of it: what they see is what was observed as if each p
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, Protocol
 
-from steelyard.api import troubles
 from steelyard.api.crossplane import (
     CLUSTER_PROVIDER_CONFIGS,
     IN_NAMESPACES,
-    KUBERNETES_CONFIG,
-    OBJECTS,
     PROVIDER_CONFIGS,
     PUSH_SECRETS,
     RELEASES,
 )
 from steelyard.compose import names
 from steelyard.compose.composed import Desired, Requirement
-from steelyard.crossplane import selecting
+from steelyard.crossplane import selecting, wrapping
 from steelyard.crossplane.selecting import Selector
 from steelyard.frozen import frozen
 from steelyard.kube import objects
@@ -44,8 +41,6 @@ OBJECT_NAME: Final = "steelyard.dev/object-name"
 _MIRROR: Final = "-mirror"
 """What follows a resource name in that of a copy of what its provider wrote."""
 _BACK: Final = {(there.api_version, there.kind): here for here, there in IN_NAMESPACES.items()}
-_ORPHANED: Final = ("Observe", "Create", "Update", "LateInitialize")
-"""Management policies of what stays where it is when its object is deleted."""
 
 
 class Form(Protocol):
@@ -74,10 +69,19 @@ class Form(Protocol):
 
 @frozen
 class Legacy:
+    claim: Object
+
     def inward(self, observed: Mapping[str, Object]) -> dict[str, Object]:
-        return {name: obj for name, obj in observed.items() if names.RESOURCE_NAME in objects.annotations(obj)}
+        found: dict[str, Object] = {}
+        for name, obj in observed.items():
+            part = wrapping.unwrapped(obj) if wrapping.is_wrapped(obj) else obj
+            if part is not None and names.RESOURCE_NAME in objects.annotations(obj):
+                found[name] = part
+        return found
 
     def outward(self, name: str, part: Desired, pushed: Collection[str]) -> dict[str, Object]:
+        if wrapping.is_anothers_to_control(part):
+            return {name: wrapping.wrapped(self.claim, name, part, part.object)}
         return {name: part.object}
 
     def selector(self, requirement: Requirement, written: Collection[str]) -> Selector:
@@ -106,7 +110,7 @@ class Namespaced:
             annotations = objects.annotations(obj)
             if names.RESOURCE_NAME not in annotations or MIRROR_OF in annotations:
                 continue
-            part = _unwrapped(obj) if _is_wrapped(obj) else self._as_composed(obj)
+            part = wrapping.unwrapped(obj) if wrapping.is_wrapped(obj) else self._as_composed(obj)
             if part is not None:
                 found[name] = part
         return found
@@ -119,15 +123,17 @@ class Namespaced:
                 made[f"{name}{_MIRROR}"] = self._mirror(name, part, secret)
             return made
         is_at_home = part.resource.namespaced and objects.namespace(part.object) == self.home
-        if is_at_home and not part.is_shared:
+        if is_at_home and not part.is_shared and not wrapping.is_anothers_to_control(part):
             return {name: part.object}
-        return {name: self._wrapped(name, part, part.object)}
+        return {name: wrapping.wrapped(self.claim, name, part, part.object)}
 
     def selector(self, requirement: Requirement, written: Collection[str]) -> Selector:
         resource = IN_NAMESPACES.get(requirement.resource)
         if resource is not None and requirement.name:
             # Two namespaces may have an object of the name, and what it stands for is one thing all the same.
-            return Selector(resource.api_version, resource.kind, labels={OBJECT_NAME: _digest(requirement.name)})
+            return Selector(
+                resource.api_version, resource.kind, labels={OBJECT_NAME: wrapping.digest(requirement.name)}
+            )
         if resource is not None:
             return selecting.of(Requirement(resource, self.home, label=requirement.label))
         if requirement.resource == PROVIDER_CONFIGS:
@@ -151,13 +157,13 @@ class Namespaced:
         spec = dict(objects.mapping(part.object.get("spec")))
         policy = spec.pop("deletionPolicy", "Delete")
         if policy == "Orphan":
-            spec["managementPolicies"] = list(_ORPHANED)
+            spec["managementPolicies"] = list(wrapping.ORPHANED)
         config = objects.mapping(spec.get("providerConfigRef"))
         spec["providerConfigRef"] = {"kind": CLUSTER_PROVIDER_CONFIGS.kind, "name": config.get("name")}
         secret = objects.mapping(spec.get("writeConnectionSecretToRef"))
         if secret:
             spec["writeConnectionSecretToRef"] = {"name": secret.get("name")}
-        labels = {**objects.labels(part.object), OBJECT_NAME: _digest(objects.name(part.object))}
+        labels = {**objects.labels(part.object), OBJECT_NAME: wrapping.digest(objects.name(part.object))}
         return {
             "apiVersion": resource.api_version,
             "kind": resource.kind,
@@ -172,7 +178,7 @@ class Namespaced:
             return obj
         spec = dict(objects.mapping(obj.get("spec")))
         policies = objects.sequence(spec.pop("managementPolicies", None))
-        spec["deletionPolicy"] = "Orphan" if policies == list(_ORPHANED) else "Delete"
+        spec["deletionPolicy"] = "Orphan" if policies == list(wrapping.ORPHANED) else "Delete"
         spec["providerConfigRef"] = {"name": objects.at(spec, "providerConfigRef", "name")}
         secret = objects.mapping(spec.get("writeConnectionSecretToRef"))
         if secret:
@@ -181,52 +187,22 @@ class Namespaced:
         metadata = {key: value for key, value in objects.metadata(obj).items() if key != "namespace"}
         return {**obj, "apiVersion": here.api_version, "kind": here.kind, "metadata": metadata, "spec": spec}
 
-    def _wrapped(self, name: str, part: Desired, manifest: Object) -> Object:
-        spec: Object = {
-            "forProvider": {"manifest": manifest},
-            "providerConfigRef": {"kind": CLUSTER_PROVIDER_CONFIGS.kind, "name": KUBERNETES_CONFIG},
-            "readiness": {"policy": "SuccessfulCreate"},
-            "watch": True,
-        }
-        if part.is_shared:
-            # Somebody else makes it, and takes it away.
-            spec["managementPolicies"] = list(_ORPHANED)
-        return {
-            "apiVersion": OBJECTS.api_version,
-            "kind": OBJECTS.kind,
-            "metadata": self._metadata(name, part),
-            "spec": spec,
-        }
-
     def _mirror(self, name: str, part: Desired, secret: str) -> Object:
         """Where compositions say that a provider writes credentials, a copy of what it wrote in the namespace."""
         place = str(objects.at(part.object, "spec", "writeConnectionSecretToRef", "namespace") or "")
         metadata: Object = {"name": secret, "namespace": place, "labels": names.claim_labels(self.claim)}
         manifest: Object = {"apiVersion": SECRETS.api_version, "kind": SECRETS.kind, "metadata": metadata}
-        wrapped = self._wrapped(f"{name}{_MIRROR}", part, {**manifest, "type": "Opaque"})
+        wrapped = wrapping.wrapped(self.claim, f"{name}{_MIRROR}", part, {**manifest, "type": "Opaque"})
         wrapped["metadata"]["annotations"][MIRROR_OF] = name
         source: Object = {"apiVersion": SECRETS.api_version, "kind": SECRETS.kind, "namespace": self.home}
         taken: Object = {"patchesFrom": {**source, "name": secret, "fieldPath": "data"}, "toFieldPath": "data"}
         wrapped["spec"]["references"] = [taken]
         return wrapped
 
-    def _metadata(self, name: str, part: Desired) -> Object:
-        """Of what holds a part. Two claims of different kinds may have one name."""
-        kind = str(self.claim.get("kind") or "").lower()
-        digest = _digest(f"{kind}/{objects.name(self.claim)}/{name}")[:10]
-        readable = f"{objects.name(self.claim)}-{name}"[:52].rstrip("-.")
-        resource_name = objects.annotations(part.object).get(names.RESOURCE_NAME, name)
-        return {
-            "name": f"{readable}-{digest}",
-            "namespace": self.home,
-            "labels": names.claim_labels(self.claim),
-            "annotations": {names.RESOURCE_NAME: resource_name},
-        }
-
 
 def of(form: str, claim: Object, platform: Platform) -> Form:
     if form == "legacy":
-        return Legacy()
+        return Legacy(claim)
     databases = platform.postgresql.credentials_namespace
     credentials = {resource.group: databases for resource in IN_NAMESPACES if resource != RELEASES}
     return Namespaced(claim, {**credentials, RELEASES.group: platform.redis.credentials_namespace})
@@ -250,24 +226,3 @@ def written(parts: Mapping[str, Desired]) -> frozenset[str]:
         if part.resource in IN_NAMESPACES
     )
     return frozenset(str(each) for each in found if each)
-
-
-def _unwrapped(obj: Object) -> Object | None:
-    """What provider-kubernetes says is there; None before it has said anything."""
-    found = objects.mapping(objects.at(obj, "status", "atProvider", "manifest"))
-    if not found:
-        return None
-    if found.get("kind") != SECRETS.kind or found.get("apiVersion") != SECRETS.api_version:
-        return found
-    # The provider is told to say nothing of what is in Secrets; what it was to write is there when it says so.
-    is_there = troubles.condition(obj, "Ready").get("status") == "True"
-    data = objects.at(obj, "spec", "forProvider", "manifest", "data")
-    return {**found, "data": objects.mapping(data) if is_there else {}}
-
-
-def _is_wrapped(obj: Object) -> bool:
-    return (obj.get("apiVersion"), obj.get("kind")) == (OBJECTS.api_version, OBJECTS.kind)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:32]

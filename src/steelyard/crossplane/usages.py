@@ -8,9 +8,10 @@ in a namespace and the other is not go at once all the same.
 
 Nobody deletes what is in use, Cluster API neither. It deletes a cluster's machines, control plane and infrastructure
 itself, and the Cluster when they are gone: none of them may be in use by the Cluster. It keeps its order when all are
-deleted at once, but for one thing: what machines run on would be deleted under them.
+deleted at once, but for one thing: what machines run on would be deleted under them. A control plane goes last of all
+that has machines.
 
-    SimulatedCluster, KubeadmControlPlane, MachineDeployment   ->   the first is in use by the others
+    SimulatedCluster, KubeadmControlPlane   ->   the first is in use by the second
 
 Each Usage is written five times while it comes to be, and Crossplane stops listening to a composite with more than 50
 events at once: so there is one only where it matters, and not before both are there.
@@ -32,8 +33,6 @@ from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 
-_OF_MACHINES: Final = (resources.KUBEADM_CONTROL_PLANES, resources.MACHINE_DEPLOYMENTS)
-"""They go when their machines are gone."""
 PREFIX: Final = "usage-of-"
 """What the resource names of Usages begin with."""
 
@@ -77,7 +76,8 @@ def of(claim: Object, parts: Sequence[Part]) -> dict[str, Object]:
 def _infrastructures(parts: Sequence[Part]) -> Iterator[tuple[Part, Part]]:
     """What machines run on, with what is there as long as they are."""
     for of_, by in itertools.product(parts, parts):
-        if of_.resource.group == resources.INFRASTRUCTURE_GROUP and by.resource in _OF_MACHINES:
+        is_under = of_.resource.group == resources.INFRASTRUCTURE_GROUP
+        if is_under and by.resource == resources.KUBEADM_CONTROL_PLANES:
             yield of_, by
 
 

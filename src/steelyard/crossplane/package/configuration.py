@@ -94,8 +94,6 @@ def _package(form: Form, references: References) -> Object:
         }
     ]
     for name, version in PROVIDERS.items():
-        if name == "provider-kubernetes" and form == xrd.LEGACY:
-            continue
         package = f"{references.providers}/{name}"
         depends.append({"apiVersion": _PACKAGES, "kind": "Provider", "package": package, "version": f">={version}"})
     return {

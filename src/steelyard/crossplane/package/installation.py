@@ -20,6 +20,7 @@ from steelyard.settings import Platform
 
 _PACKAGES: Final = "pkg.crossplane.io/v1"
 _RUNTIME: Final = "pkg.crossplane.io/v1beta1"
+_OF_CLUSTER: Final[Any] = {"plural": "clusterproviderconfigs", "kind": "ClusterProviderConfig", "namespaced": False}
 _CONTAINER: Final = "package-runtime"
 """What Crossplane calls the container of a package."""
 ADMIN_SECRET: Final = "postgres-admin-creds"  # noqa: S105 - the name of a Secret
@@ -92,6 +93,7 @@ def _runtime(name: str, arguments: Sequence[str], account: str = "") -> Object:
 
 def _of_legacy(platform: Platform, references: References) -> Iterator[Object]:
     yield from (_server(PROVIDER_CONFIGS, name, mode, references) for name, mode in _servers(platform))
+    yield _of_objects()
     helm = Resource(RELEASES.group, "v1beta1", "providerconfigs", "ProviderConfig", namespaced=False)
     yield _identity(helm, platform.redis.provider_config)
 
@@ -101,9 +103,13 @@ def _of_namespaces(platform: Platform, references: References) -> Iterator[Objec
     for name, mode in _servers(platform):
         yield _server(CLUSTER_PROVIDER_CONFIGS, name, mode, references)
         yield _server(PROVIDER_CONFIGS, name, mode, references)
-    kind: Any = {"plural": "clusterproviderconfigs", "kind": "ClusterProviderConfig", "namespaced": False}
-    yield _identity(Resource(OBJECTS.group, "v1alpha1", **kind), KUBERNETES_CONFIG)
-    yield _identity(Resource(HELM_GROUP_OF_NAMESPACES, "v1beta1", **kind), platform.redis.provider_config)
+    yield _of_objects()
+    helm = Resource(HELM_GROUP_OF_NAMESPACES, "v1beta1", **_OF_CLUSTER)
+    yield _identity(helm, platform.redis.provider_config)
+
+
+def _of_objects() -> Object:
+    return _identity(Resource(OBJECTS.group, "v1alpha1", **_OF_CLUSTER), KUBERNETES_CONFIG)
 
 
 def _servers(platform: Platform) -> Iterator[tuple[str, str]]:
