@@ -49,7 +49,7 @@ crash: $(VENV)/.dev ## kill -9 at every write of a cluster's life, restart, comp
 soak: $(VENV)/.dev bytecode ## kills, a full disk, damaged files, fuzzed requests, property tests at length, attacks
 	@$(BIN)/python -m tests.soak $(ARGS)
 
-bench: $(VENV)/.dev bytecode ## measure our API server beside kube-apiserver and etcd, then 100 clusters
+bench: $(VENV)/.dev bytecode ## measure our API server beside kube-apiserver and etcd, then clusters
 	@$(BIN)/python -m bench $(ARGS)
 
 facts: $(VENV)/.dev ## make the tables of upstream kinds again from their Go modules
