@@ -300,6 +300,7 @@ async def test_somebody_else_is_asked_and_the_request_taken_back_when_the_machin
             return await reason() == "RemediationTemplateNotFound"
 
         await until(has_no_template, "a template that is missing")
+        await manager.idle(within=2)
         for each in (TEMPLATES, FIXES):
             await world.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition(each))
         template: Object = {
@@ -309,7 +310,6 @@ async def test_somebody_else_is_asked_and_the_request_taken_back_when_the_machin
             "spec": {"template": {"spec": {"how": "reboot"}}},
         }
         await world.client.create(TEMPLATES, template)
-        await world.client.patch(capi.MACHINES, name, {"metadata": {"labels": {"look": "again"}}}, NAMESPACE)
 
         async def is_asked() -> bool:
             return await reason() == "WaitingForRemediation"

@@ -5,6 +5,7 @@ named and owned by it, and taken back when the machine is healthy again.
 from __future__ import annotations
 
 import contextlib
+from typing import Final
 
 from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle import contract
@@ -16,6 +17,13 @@ from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource, split_api_version
 from steelyard.kube.runtime import verdicts
 from steelyard.kube.runtime.verdicts import Verdict
+
+_WAITING: Final = "WaitingForRemediation"
+
+
+def is_to_be_asked_again(asked: Verdict | None) -> bool:
+    """Nothing tells of a template that is made later, or of a kind that is defined."""
+    return asked is not None and asked.reason != _WAITING
 
 
 class External:
@@ -49,7 +57,7 @@ class External:
             raise
         except errors.ApiError as error:
             return self._failed(error.message)
-        return verdicts.false(EXTERNALLY_REMEDIATED, "WaitingForRemediation")
+        return verdicts.false(EXTERNALLY_REMEDIATED, _WAITING)
 
     async def take_back(self, machine: Object) -> None:
         found = await self._find(self._request, objects.name(machine))

@@ -14,7 +14,7 @@ from steelyard.api.clusterapi.resources import MACHINE_HEALTH_CHECKS
 from steelyard.controllers.lifecycle import marks, pausing
 from steelyard.controllers.lifecycle.machinehealthcheck import checks, limits, status
 from steelyard.controllers.lifecycle.machinehealthcheck.checks import Checks, Finding
-from steelyard.controllers.lifecycle.machinehealthcheck.external import External
+from steelyard.controllers.lifecycle.machinehealthcheck.external import External, is_to_be_asked_again
 from steelyard.controllers.lifecycle.machinehealthcheck.limits import Allowance
 from steelyard.controllers.lifecycle.machinehealthcheck.selection import Selection
 from steelyard.controllers.lifecycle.view import View
@@ -31,6 +31,8 @@ from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.verdicts import Verdict
 
 _CONNECTION_RETRY = 30.0
+_ASK_AGAIN = 5.0
+"""Seconds after which a template is looked for again that is not there yet."""
 _WAITING = verdicts.false(marks.OWNER_REMEDIATED, "WaitingForRemediation", "Waiting for remediation")
 
 _log = logs.get(__name__)
@@ -70,10 +72,11 @@ class MachineHealthCheckReconciler:
             return Result(_CONNECTION_RETRY)
         findings = self._findings(draft.object, cluster, connection)
         allowance = _allowance(draft.object, findings)
-        await self._mark(draft.object, findings, allowance)
+        is_done = await self._mark(draft.object, findings, allowance)
         status.update(draft.object, findings, allowance, self._clock.now())
         await draft.save_status()
-        return Result(min((each.look_again for each in findings if each.look_again is not None), default=None))
+        moments = [each.look_again for each in findings if each.look_again is not None]
+        return Result(min(moments if is_done else [*moments, _ASK_AGAIN], default=None))
 
     async def _connection(self, cluster: Object) -> Connection | None:
         """None where the Nodes of the cluster are not known as they are now."""
@@ -91,8 +94,10 @@ class MachineHealthCheckReconciler:
             found.append(checks.examine(machine, node, cluster, wanted, now))
         return found
 
-    async def _mark(self, check: Object, findings: Sequence[Finding], allowance: Allowance | str) -> None:
-        """Says on each machine what was found, and of those that failed who is to act, if anybody may."""
+    async def _mark(self, check: Object, findings: Sequence[Finding], allowance: Allowance | str) -> bool:
+        """Says on each machine what was found, and of those that failed who is to act, if anybody may. Whether all who
+        are to act could be asked."""
+        is_done = True
         template = objects.mapping(objects.at(check, "spec", "remediation", "templateRef"))
         external = External(self._client, template, objects.namespace(check)) if template else None
         is_allowed = isinstance(allowance, Allowance) and not allowance.refusal
@@ -104,12 +109,14 @@ class MachineHealthCheckReconciler:
                 await external.take_back(each.machine)
             elif each.is_unhealthy and is_allowed:
                 asked = await external.ask(each.machine) if external is not None else _asked_of_owner(each.machine)
+                is_done = is_done and not (external is not None and is_to_be_asked_again(asked))
                 wanted += [asked] if asked is not None else []
             is_news = each.is_unhealthy and not marks.is_unhealthy(each.machine)
             if await marks.put(self._client, each.machine, wanted, self._clock.now()) and is_news:
                 self._tell(check, each)
         if isinstance(allowance, Allowance) and allowance.refusal and any(each.is_unhealthy for each in findings):
             self._warn(check, allowance.refusal)
+        return is_done
 
     def _tell(self, check: Object, finding: Finding) -> None:
         reason = finding.verdict.message if finding.verdict is not None else ""
