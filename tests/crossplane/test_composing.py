@@ -407,6 +407,23 @@ def test_who_agrees_has_it_put_back(form: Form) -> None:
 
 
 @FORMS
+def test_a_cluster_that_was_ready_is_not_new_when_a_change_by_hand_is_put_back(form: Form) -> None:
+    world = drifted(form)
+    world.reconcile()
+    assert world.composite["status"]["state"] == "Drifted"
+    token = world.composite["status"]["message"].rpartition("=")[2]
+
+    world.composite["metadata"]["annotations"] = {"steelyard.dev/correct-drift": token}
+    world.reconcile()
+    workers = world.find("MachineDeployment")
+    workers["status"] |= {"upToDateReplicas": 0, "observedGeneration": objects.generation(workers)}
+    answer = world.reconcile()
+
+    assert world.composite["status"]["state"] == "Updating"
+    assert answer.desired.composite.ready == 1, "it can be used meanwhile"
+
+
+@FORMS
 def test_what_the_claim_itself_asks_for_is_no_drift(form: Form) -> None:
     world = World(cluster(), Platform(), form)
     world.reconcile()

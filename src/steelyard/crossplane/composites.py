@@ -25,6 +25,7 @@ from steelyard.settings import Platform
 CONNECTION_COPY: Final = "steelyard.dev/connection-secret-copy"
 """Annotation of a legacy claim, NAMESPACE/NAME: where a copy of its connection Secret goes. The claim's own reference
 has no namespace there."""
+_OF_SYNCED: Final = frozenset({state.DRIFTED, state.REFUSED, state.PAUSED, state.FAILING})
 _PLACE: Final = re.compile(r"(?P<namespace>[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)/(?P<name>[a-z0-9][-a-z0-9.]{0,252})")
 
 
@@ -128,12 +129,17 @@ def _own(composite: Object) -> Object:
 
 
 def _conditions(status: Object) -> list[Object]:
-    """As compositions left them. Ready is Crossplane's to write, with reasons of its own; ours is the state."""
+    """As compositions left them. Ready is Crossplane's to write, with reasons of its own; ours is the state, where that
+    says how the claim is, and not what keeps it from being applied."""
     found: list[Object] = [dict(objects.mapping(each)) for each in objects.sequence(status.get("conditions"))]
     word = str(status.get("state") or "")
     for each in found:
-        if each.get("type") == "Ready" and word:
+        if each.get("type") != "Ready" or not word:
+            continue
+        if word not in _OF_SYNCED:
             each["reason"] = state.AVAILABLE if word == state.READY else word
+        elif each.get("status") == "True":
+            each["reason"] = state.AVAILABLE
     return found
 
 
