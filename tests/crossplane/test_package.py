@@ -9,6 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from steelyard.api import crd, xrd
+from steelyard.api.crossplane import KUBERNETES_CONFIG
 from steelyard.api.xrd import Form
 from steelyard.cli import main
 from steelyard.compose import guarding
@@ -144,6 +145,16 @@ def test_every_server_of_the_platform_file_has_its_provider_config() -> None:
         made = [obj for obj in FILES[f"install/providerconfigs-{form}.yaml"] if "sql" in obj["apiVersion"]]
         assert {objects.name(obj) for obj in made} == {"postgres-provider", "second"}
         assert {obj["kind"] for obj in made} == kinds
+
+
+@FORMS
+def test_what_objects_need_is_there_in_both_forms(form: Form) -> None:
+    configs = FILES[f"install/providerconfigs-{form}.yaml"]
+    (config,) = [obj for obj in configs if obj["apiVersion"].startswith("kubernetes.m.crossplane.io/")]
+    assert (config["kind"], objects.name(config)) == ("ClusterProviderConfig", KUBERNETES_CONFIG)
+    (configuration,) = FILES[f"{form}/crossplane.yaml"]
+    depends = [each["package"].rpartition("/")[2] for each in configuration["spec"]["dependsOn"]]
+    assert "provider-kubernetes" in depends
 
 
 def test_providers_say_nothing_of_what_is_in_secrets() -> None:
