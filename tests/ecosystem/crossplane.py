@@ -19,6 +19,7 @@ from typing import Final
 
 import psycopg
 
+from steelyard.api import authors
 from steelyard.api.xrd import Form
 from steelyard.compose.offering import STANDARD
 from steelyard.crossplane.composites import CONNECTION_COPY
@@ -101,6 +102,7 @@ def _namespaced(world: World) -> Iterator[str]:
     claims = world.examples("namespaced")
     claims["PostgreSQLInstance"]["spec"]["writeConnectionSecretToRef"] = {"name": "shop-db", "namespace": GRANTED}
     claims["KubernetesCluster"]["spec"]["writeConnectionSecretToRef"] = {"name": "blog", "namespace": "default"}
+    claims["KubernetesCluster"]["metadata"]["annotations"] = _authors(world)
     refused = _another(claims["WorkloadCluster"], "elsewhere")
     refused["spec"]["parameters"]["environment"] = "nowhere"
     said = kube.refused("create", "-f", "-", stdin=refused)
@@ -290,6 +292,12 @@ def _taken(world: World, example: Object) -> str:
     kube("delete", "WorkloadCluster", "taken", "--cascade=foreground", "--wait=false")
     world.until(lambda: world.find("WorkloadCluster", "taken") is None, "it goes")
     return "somebody else's Cluster of the name is left alone, and told of; when it is gone, the claim goes on"
+
+
+def _authors(world: World) -> dict[str, str]:
+    """What the policies have whoever asks for a Secret elsewhere say."""
+    who = world.kube.json("auth", "whoami")["status"]["userInfo"]
+    return {authors.AUTHOR: who["username"], authors.GROUPS: "\n".join(who["groups"])}
 
 
 def _another(claim: Object, name: str) -> Object:
