@@ -267,10 +267,14 @@ def _went_after(gone: Departures, later: str, those: set[str], earlier: str, the
 
 
 def _forbidden(world: World) -> str:
-    """The connection Secret of a cluster that is Ready was to go where no grant is."""
-    world.until(lambda: world.is_ready("KubernetesCluster", "blog"), "the KubernetesCluster is Ready")
-    told = [each["message"] for each in world.items("events") if each.get("reason") == "ConnectionSecretForbidden"]
-    assert any("namespace default" in each for each in told), world.states()
+    """The connection Secret of a cluster was to go where no grant is."""
+    world.until(lambda: world.state("KubernetesCluster", "blog") == "Refused", "the Secret elsewhere is told of")
+
+    def is_told() -> bool:
+        said = [each["message"] for each in world.items("events") if each.get("reason") == "ConnectionSecretForbidden"]
+        return any("namespace default" in each for each in said)
+
+    world.until(is_told, "a warning says so")
     assert world.find("secret", "blog", "default") is None
     return "a Secret to a namespace without a grant is not made, and a warning says so"
 
