@@ -28,6 +28,7 @@ _COMPONENTS: Final = (API_SERVER, "kube-controller-manager", "kube-scheduler")
 _CONFIGURATION: Final = "kubeadm-config"
 _DOCUMENT: Final = "ClusterConfiguration"
 _PODS: Final = Resource("", "v1", "pods", "Pod")
+_RUNNING: Final = "Running"
 _RAN: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
 
 
@@ -70,7 +71,7 @@ def minimal(*, version: str, endpoint: str, service_networks: str) -> Object:
 async def add_pods(
     client: Client, node: str, address: str, *, version: str, with_etcd: bool, now: datetime.datetime
 ) -> None:
-    """Those of a control-plane machine, all ready. Again: nothing happens."""
+    """Those of a control-plane machine, all ready. Again: only what is missing of it happens."""
     components = (*_COMPONENTS, ETCD) if with_etcd else _COMPONENTS
     await asyncio.gather(*(_add(client, _pod(each, node, address, version, now)) for each in components))
 
@@ -81,9 +82,12 @@ async def remove_pods(client: Client, node: str) -> None:
 
 
 async def _add(client: Client, pod: Object) -> None:
-    with contextlib.suppress(errors.AlreadyExists):
-        await client.create(_PODS, pod)
-        # What comes with a new pod is dropped, as by any API server.
+    try:
+        found = await client.create(_PODS, pod)
+    except errors.AlreadyExists:
+        found = await client.get(_PODS, objects.name(pod), NAMESPACE)
+    if objects.at(found, "status", "phase") != _RUNNING:
+        # What comes with a new pod is dropped, as by any API server; a process that ended here left it at that.
         status: Object = {"status": pod["status"]}
         await client.patch(_PODS, objects.name(pod), status, NAMESPACE, subresource="status")
 
@@ -122,7 +126,7 @@ def _pod(component: str, node: str, address: str, version: str, now: datetime.da
             "tolerations": [{"operator": "Exists", "effect": "NoExecute"}],
         },
         "status": {
-            "phase": "Running",
+            "phase": _RUNNING,
             "hostIP": address,
             "podIP": address,
             "startTime": time,

@@ -176,12 +176,12 @@ class SimulatedMachineReconciler:
             api = await self._join(infrastructure, node, place, is_joined=is_joined)
         if not is_joined:
             await self._join_members(infrastructure, place, node)
-            await self._furnish(api, infrastructure, place, node)
+            await self._furnish(api, [infrastructure], place, node)
             await self._register(api, infrastructure, place, node)
         elif not await furnishing.is_configured(_kubelet(api, node.node_name)):
             # It was made by a version that did not do this.
-            for each in filter(_keeps_api_up, self._control_plane(infrastructure)):
-                await self._furnish(api, each, place, node, node_name=objects.name(each))
+            machines = [each for each in self._control_plane(infrastructure) if _keeps_api_up(each)]
+            await self._furnish(api, machines, place, node)
 
     async def _boot(self, infrastructure: Object, place: _Place) -> boot.Init | boot.Join:
         return boot.read(await self._bootstrap_data(place), default_node_name=objects.name(infrastructure))
@@ -276,28 +276,29 @@ class SimulatedMachineReconciler:
             lambda: (self._hosting.advertised_host, self._hosting.port(place.cluster_id)),
         )
 
-    async def _furnish(
-        self, api: Api, infrastructure: Object, place: _Place, told: boot.Init | boot.Join, *, node_name: str = ""
-    ) -> None:
-        """Before its Node is there: whoever finds that looks at the pods next."""
-        if not clusterapi.is_control_plane(infrastructure):
+    async def _furnish(self, api: Api, machines: Sequence[Object], place: _Place, told: boot.Init | boot.Join) -> None:
+        """Before their Nodes are there: whoever finds those looks at the pods next. The configuration comes last, and
+        says that the rest is there."""
+        planes = [each for each in machines if clusterapi.is_control_plane(each)]
+        if not planes:
             return
-        node_name = node_name or told.node_name
-        kubelet = _kubelet(api, node_name)
+        for each in planes:
+            # A Node is called as its bootstrap data says; where several are furnished anew, each as its machine.
+            name = told.node_name if len(planes) == 1 else objects.name(each)
+            await furnishing.add_pods(
+                _kubelet(api, name),
+                name,
+                self._address(each),
+                version=place.version,
+                with_etcd=told.etcd_authority is not None,
+                now=self._clock.now(),
+            )
         configuration = (
             told.configuration
             if isinstance(told, boot.Init)
             else furnishing.minimal(version=place.version, endpoint=told.endpoint, service_networks=place.service_cidr)
         )
-        await furnishing.configure(kubelet, configuration)
-        await furnishing.add_pods(
-            kubelet,
-            node_name,
-            self._address(infrastructure),
-            version=place.version,
-            with_etcd=told.etcd_authority is not None,
-            now=self._clock.now(),
-        )
+        await furnishing.configure(_kubelet(api, told.node_name), configuration)
 
     async def _register(self, api: Api, infrastructure: Object, place: _Place, told: boot.Init | boot.Join) -> None:
         name = told.node_name
