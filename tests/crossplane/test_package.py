@@ -61,6 +61,14 @@ def test_each_kind_has_a_definition_a_composition_and_an_example(form: Form) -> 
 
 
 @FORMS
+def test_examples_say_nothing_that_their_definitions_do_not_know(form: Form) -> None:
+    for kind in KINDS:
+        (example,) = FILES[f"{form}/examples/{kind.resource.plural}.yaml"]
+        reference = objects.mapping(objects.at(example, "spec", "writeConnectionSecretToRef"))
+        assert reference.keys() <= ({"name"} if form == xrd.LEGACY else {"name", "namespace"}), example
+
+
+@FORMS
 def test_a_definition_says_of_parameters_and_status_what_the_crd_says(form: Form) -> None:
     for kind in KINDS:
         mine, theirs = xrd.schema(kind, form)["properties"], crd.object_schema(kind)["properties"]

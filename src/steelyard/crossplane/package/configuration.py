@@ -13,6 +13,7 @@ from steelyard.compose.claimkind import ClaimKind
 from steelyard.compose.offering import Offering
 from steelyard.crossplane import inputs
 from steelyard.crossplane.package.references import CROSSPLANE, FUNCTION, PROVIDERS, References
+from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
 
@@ -45,7 +46,7 @@ def of_kinds(offering: Offering, platform: Platform, references: References) -> 
             name = kind.resource.plural
             files[f"{form}/definitions/{name}.yaml"] = [xrd.definition(kind, form)]
             files[f"{form}/compositions/{name}.yaml"] = [composition(kind, form, platform, references)]
-            files[f"{form}/examples/{name}.yaml"] = [example(each, kind)]
+            files[f"{form}/examples/{name}.yaml"] = [example(each, kind, form)]
     return files
 
 
@@ -74,13 +75,18 @@ def composition(kind: Kind, form: Form, platform: Platform, references: Referenc
     }
 
 
-def example(described: ClaimKind, kind: Kind) -> Object:
+def example(described: ClaimKind, kind: Kind, form: Form) -> Object:
+    """A legacy claim's connection Secret is in the claim's namespace, and names no other."""
     name, namespace = _EXAMPLE
+    spec = dict(described.guide.example)
+    reference = objects.mapping(spec.get("writeConnectionSecretToRef"))
+    if form == xrd.LEGACY and reference:
+        spec["writeConnectionSecretToRef"] = {"name": reference["name"]}
     return {
         "apiVersion": kind.resource.api_version,
         "kind": kind.resource.kind,
         "metadata": {"name": name, "namespace": namespace},
-        "spec": described.guide.example,
+        "spec": spec,
     }
 
 
