@@ -13,6 +13,7 @@ from steelyard.api.crossplane import KUBERNETES_CONFIG
 from steelyard.api.xrd import Form
 from steelyard.cli import main
 from steelyard.compose import guarding
+from steelyard.compose.composed import NOTHING
 from steelyard.compose.offering import STANDARD
 from steelyard.crossplane import package
 from steelyard.crossplane.package.references import References
@@ -61,9 +62,10 @@ def test_each_kind_has_a_definition_a_composition_and_an_example(form: Form) -> 
 
 
 @FORMS
-def test_examples_say_nothing_that_their_definitions_do_not_know(form: Form) -> None:
-    for kind in KINDS:
+def test_examples_are_accepted_and_say_nothing_that_their_definitions_do_not_know(form: Form) -> None:
+    for described, kind in zip(STANDARD.kinds, KINDS, strict=True):
         (example,) = FILES[f"{form}/examples/{kind.resource.plural}.yaml"]
+        assert described.compose(example, NOTHING, PLATFORM).refusal is None, example
         reference = objects.mapping(objects.at(example, "spec", "writeConnectionSecretToRef"))
         assert reference.keys() <= ({"name"} if form == xrd.LEGACY else {"name", "namespace"}), example
 

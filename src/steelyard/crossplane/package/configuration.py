@@ -76,12 +76,12 @@ def composition(kind: Kind, form: Form, platform: Platform, references: Referenc
 
 
 def example(described: ClaimKind, kind: Kind, form: Form) -> Object:
-    """A legacy claim's connection Secret is in the claim's namespace, and names no other."""
+    """A legacy claim's connection Secret is in the claim's namespace, where not every name is free that is elsewhere."""
     name, namespace = _EXAMPLE
     spec = dict(described.guide.example)
     reference = objects.mapping(spec.get("writeConnectionSecretToRef"))
-    if form == xrd.LEGACY and reference:
-        spec["writeConnectionSecretToRef"] = {"name": reference["name"]}
+    if form == xrd.LEGACY and "namespace" in reference:
+        spec["writeConnectionSecretToRef"] = {"name": f"{name}-connection"}
     return {
         "apiVersion": kind.resource.api_version,
         "kind": kind.resource.kind,
