@@ -76,7 +76,7 @@ def composition(kind: Kind, form: Form, platform: Platform, references: Referenc
 
 
 def example(described: ClaimKind, kind: Kind, form: Form) -> Object:
-    """A legacy claim's connection Secret is in the claim's namespace, where not every name is free that is elsewhere."""
+    """A legacy claim's connection Secret is in the claim's namespace, where fewer names are free than elsewhere."""
     name, namespace = _EXAMPLE
     spec = dict(described.guide.example)
     reference = objects.mapping(spec.get("writeConnectionSecretToRef"))
