@@ -10,7 +10,7 @@ from steelyard.api.clusterapi.resources import CLUSTERS, MACHINES
 from steelyard.api.resources import KVM_CLUSTERS, KVM_HOSTS, KVM_MACHINES
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
-from steelyard.kube.runtime import conditions
+from steelyard.kube.runtime import conditions, controller
 from tests.providers.kvm import world
 from tests.providers.kvm.daemons import Libvirtd
 from tests.providers.kvm.world import HOST, NAMESPACE, PATIENCE, SECRET, World, eventually
@@ -205,7 +205,7 @@ async def test_an_idle_platform_asks_nothing_and_writes_nothing(daemon: Libvirtd
     async with world.world(daemon, tmp_path, fleet=fleet) as kvm:
         await kvm.cluster()
         await kvm.running("one")
-        await kvm.manager.idle(settle=0.5)
+        await kvm.manager.idle(within=controller.SECOND_LOOK, settle=0.5)
         asked.clear()
         before = (await kvm.client.list(KVM_MACHINES)).resource_version
         await kvm.manager.idle(settle=1.5)
