@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from steelyard.frozen import frozen
 
@@ -68,8 +68,9 @@ def _named(backing: str) -> str | None:
     except ValueError:
         return None
     while isinstance(described, dict):
+        told = cast("dict[str, Any]", described)
         for key in ("file.filename", "filename"):
-            if isinstance(described.get(key), str):  # pyright: ignore[reportUnknownMemberType] (any JSON)
-                return str(described[key])  # pyright: ignore[reportUnknownArgumentType] (any JSON)
-        described = described.get("file")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            if isinstance(told.get(key), str):
+                return str(told[key])
+        described = told.get("file")
     return None

@@ -9,6 +9,7 @@ from typing import Literal
 
 from steelyard.frozen import frozen
 
+TableKind = Literal["table", "partitioned", "foreign"]
 TypeKind = Literal["base", "domain", "enum", "composite", "range", "multirange", "pseudo"]
 
 
@@ -90,7 +91,7 @@ class Table:
     schema: str
     relation: str
     columns: tuple[Column, ...]
-    kind: Literal["table", "partitioned", "foreign"] = "table"
+    kind: TableKind = "table"
     root: str | None = None
     """Of a partition: the table that is partitioned, at the top."""
     partitioned_by: Literal["list", "range", "hash"] | None = None

@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from steelyard.masking import faults
 from steelyard.masking.sessions import SERVICE, Session
@@ -86,7 +86,7 @@ class Programs:
         session: Session | None,
         *,
         fds: Sequence[int] = (),
-        stdin: object = subprocess.DEVNULL,
+        stdin: int | IO[bytes] | None = subprocess.DEVNULL,
         stdout: int = subprocess.DEVNULL,
     ) -> Generator[subprocess.Popen[bytes]]:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
@@ -98,7 +98,7 @@ class Programs:
                 handed.append(descriptor)
             process = subprocess.Popen(  # noqa: S603 - PostgreSQL's own programs
                 [self.path(name), *arguments],
-                stdin=stdin,  # type: ignore[arg-type]
+                stdin=stdin,
                 stdout=stdout,
                 stderr=subprocess.PIPE,
                 env=environment,

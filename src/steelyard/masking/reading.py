@@ -18,6 +18,7 @@ from steelyard.masking.catalogue import (
     MaterialisedView,
     Sequence,
     Table,
+    TableKind,
     Text,
     Type,
     TypeKind,
@@ -129,7 +130,7 @@ class _Reader:
                 schema,
                 relation,
                 tuple(columns.get(oid, ())),
-                {"p": "partitioned", "f": "foreign"}.get(kind, "table"),  # type: ignore[arg-type]
+                _TABLE_KINDS.get(kind, "table"),
                 names[ancestors[-1]] if ancestors else None,
                 next((each for each in ("list", "range", "hash") if each in strategies), None),
                 tuple(key for ancestor in ancestors if ancestor in how for key in how[ancestor][1]),
@@ -280,6 +281,7 @@ _MATERIALISED: Final = f"""
     SELECT n.nspname::text, r.relname::text, r.relispopulated
     FROM pg_class r JOIN pg_namespace n ON n.oid = r.relnamespace WHERE r.relkind = 'm' AND {_NOT_OURS}
     ORDER BY r.oid"""
+_TABLE_KINDS: Final[dict[str, TableKind]] = {"p": "partitioned", "f": "foreign"}
 _COMMENTS: Final = """
     SELECT count(*) FROM pg_description d WHERE d.objoid >= 16384 AND NOT EXISTS (SELECT FROM pg_depend e
         WHERE e.classid = d.classoid AND e.objid = d.objoid AND e.deptype = 'e')

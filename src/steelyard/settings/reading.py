@@ -60,6 +60,7 @@ def load(path: Path, *, infrastructures: Sequence[str] = OFFERED) -> Platform:
 def parse(text: str, file: str = FILE_NAME, *, infrastructures: Sequence[str] = OFFERED) -> Platform:
     """The settings in a text; `file` is what the text is called in messages."""
     try:
+        # PyYAML's stubs leave the loader's types open, here and in `_value`.
         root = cast("yaml.Node | None", yaml.compose(text, Loader=_LOADER))  # pyright: ignore[reportUnknownMemberType]
         document = _Document(file)
         content = document.read(root)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-import re2  # pyright: ignore[reportMissingTypeStubs]
+import re2  # pyright: ignore[reportMissingTypeStubs] (it has none)
 
 from steelyard.kube import effort
 from steelyard.kube.remembering import Kept
