@@ -56,16 +56,16 @@ async def test_damage_found_by_a_running_platform_is_told_everywhere(platform: P
     async with Site(platform) as site:
         site.look()
         _, made = await site.call("POST", CONFIG_MAPS, config_map("a", "first"))
-        revision = int(made["metadata"]["resourceVersion"])
-        await site.call("PUT", f"{CONFIG_MAPS}/a", config_map("a", "MARK" * 50))
+        _, marked = await site.call("PUT", f"{CONFIG_MAPS}/a", config_map("a", "MARK" * 50))
         await site.call("PUT", f"{CONFIG_MAPS}/a", config_map("a", "third"))
         await asyncio.to_thread(platform.terminate)
         await asyncio.to_thread(platform.start)
         site.look()
         _change(platform.data_dir.database, b"MARKMARK", b"MARKmARK")
 
-        problem = f"main/core/configmaps/default/a at revision {revision + 1} fails its checksum; restore a backup"
-        async with site.session.get(f"{site.url}{CONFIG_MAPS}?watch=1&resourceVersion={revision}") as watch:
+        before, damaged = made["metadata"]["resourceVersion"], marked["metadata"]["resourceVersion"]
+        problem = f"main/core/configmaps/default/a at revision {damaged} fails its checksum; restore a backup"
+        async with site.session.get(f"{site.url}{CONFIG_MAPS}?watch=1&resourceVersion={before}") as watch:
             event = orjson.loads(await watch.content.readline())
         assert event["type"] == "ERROR"
         assert (event["object"]["code"], problem in event["object"]["message"]) == (500, True)

@@ -16,7 +16,7 @@ from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NODES, Resource
 from steelyard.kube.runtime import clock as clocks
-from steelyard.kube.runtime import conditions
+from steelyard.kube.runtime import conditions, verdicts
 from steelyard.kube.runtime.manager import Manager
 from tests.controllers.lifecycle import world as worlds
 from tests.controllers.lifecycle.world import NAMESPACE, World, until
@@ -69,6 +69,10 @@ async def is_gone(world: World, *machines: Object) -> bool:
     return not uids & {objects.uid(each) for each in machines}
 
 
+async def is_remediated(world: World) -> bool:
+    return conditions.status_of(await world.one(capi.CLUSTERS, "c"), "Remediating") == "False"
+
+
 async def allowed(world: World, name: str = "check") -> tuple[str, str]:
     found = await world.one(capi.MACHINE_HEALTH_CHECKS, name)
     condition = conditions.find(found, "RemediationAllowed") or {}
@@ -114,8 +118,30 @@ async def test_a_machine_whose_node_is_silent_for_too_long_is_replaced(world: Wo
         await silence(await world.workload("c"), workers[0], 301)
         await until(lambda: is_gone(world, workers[0]), "the end of the silent one")
         await until(lambda: worlds.is_settled(world, machines=3), "another in its place")
+        await until(lambda: is_remediated(world), "the cluster to say that it is over")
         assert not await is_gone(world, workers[1])
-        assert conditions.status_of(await world.one(capi.CLUSTERS, "c"), "Remediating") == "False"
+
+
+async def test_what_was_found_of_a_machine_that_has_gone_since_is_no_failure(world: World) -> None:
+    machine = await world.client.create(capi.MACHINES, bare_machine("gone"))
+    now = datetime.datetime.now(datetime.UTC)
+    found = verdicts.false(marks.HEALTH_CHECK, "UnhealthyNode", "it is silent")
+    assert await marks.put(world.client, machine, [found], now)
+    await world.client.delete(capi.MACHINES, "gone", NAMESPACE)
+    assert not await marks.put(world.client, machine, [found], now)
+
+
+def bare_machine(name: str) -> Object:
+    return {
+        "apiVersion": capi.MACHINES.api_version,
+        "kind": capi.MACHINES.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {
+            "clusterName": "c",
+            "bootstrap": {"dataSecretName": name},
+            "infrastructureRef": worlds.reference(simulated.SIMULATED_MACHINES, name),
+        },
+    }
 
 
 async def test_it_is_replaced_when_its_time_runs_out_and_not_before(world: World) -> None:

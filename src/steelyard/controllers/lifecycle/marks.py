@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Final
 
 from steelyard.api.clusterapi.resources import MACHINES
-from steelyard.kube import objects
+from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import verdicts
@@ -37,8 +37,8 @@ async def put(
     *,
     without: Collection[str] = (),
 ) -> bool:
-    """One patch where anything differs; says whether there was one. Raises `errors.Conflict` where the machine has
-    changed since it was read."""
+    """One patch where anything differs; says whether there was one. A machine that has gone since it was read needs
+    none. Raises `errors.Conflict` where it has changed."""
     changed = objects.copy(machine)
     verdicts.record(changed, wanted, now)
     conditions = [each for each in changed["status"]["conditions"] if each.get("type") not in without]
@@ -46,5 +46,8 @@ async def put(
         return False
     identity = {"uid": objects.uid(machine), "resourceVersion": objects.resource_version(machine)}
     patch: Object = {"metadata": identity, "status": {"conditions": conditions}}
-    await client.patch(MACHINES, objects.name(machine), patch, objects.namespace(machine), subresource="status")
+    try:
+        await client.patch(MACHINES, objects.name(machine), patch, objects.namespace(machine), subresource="status")
+    except errors.NotFound:
+        return False
     return True
