@@ -55,7 +55,7 @@ bench: $(VENV)/.dev bytecode ## measure our API server beside kube-apiserver and
 facts: $(VENV)/.dev ## make the tables of upstream kinds again from their Go modules
 	$(BIN)/python tools/facts/make.py
 
-reference: $(VENV)/.dev ## make the reference pages in docs/reference again from the models
+reference: $(VENV)/.dev ## make the reference pages and the table of schemas again from the models
 	$(BIN)/python tools/reference.py
 	$(BIN)/python tools/cli_reference.py
 

@@ -1,6 +1,6 @@
-"""Makes the reference pages and the annotated example of the platform file from the models: `make reference`.
+"""Makes from the models the reference pages, the annotated example of the platform file and the table of schemas.
 
-    tools/reference.py            writes docs/reference/*.md and examples/platform.yaml
+    tools/reference.py            writes docs/reference/*.md, examples/platform.yaml and src/steelyard/api/schemas.txt
     tools/reference.py --check    writes nothing; fails where a file is not what the models say
 
 The models are the only source, so a page cannot promise what the code does not do.
@@ -18,7 +18,7 @@ from typing import Any, cast
 import yaml
 from pydantic.fields import FieldInfo
 
-from steelyard.api import crd
+from steelyard.api import crd, databases, redisserver, schemas, secretdelivery, vaultentries
 from steelyard.api.model import ApiModel, Kind
 from steelyard.compose import offering
 from steelyard.compose.claimkind import ClaimKind, Reported
@@ -370,7 +370,20 @@ def pages(offered: Offering = offering.STANDARD) -> dict[str, Callable[[], str]]
         "docs/reference/platform.md": platform_page,
         **{_page_of(kind): functools.partial(claim_page, kind) for kind in offered.kinds},
         "examples/platform.yaml": platform_example,
+        "src/steelyard/api/schemas.txt": schema_table,
     }
+
+
+def schema_table() -> str:
+    standard = offering.STANDARD
+    kinds = [
+        *(each.definition("") for each in standard.kinds),
+        *(kind for each in standard.infrastructures for kind in each.kinds),
+        *databases.KINDS,
+        *(redisserver.KIND, secretdelivery.SECRET_DELIVERY, vaultentries.KIND),
+    ]
+    models = {model for kind in kinds for model in (kind.spec, kind.status) if model is not None}
+    return schemas.text((model, crd.generated_schema(model)) for model in models)
 
 
 def _page_of(kind: ClaimKind) -> str:

@@ -10,8 +10,8 @@ import functools
 from typing import Any, cast
 
 import orjson
-from pydantic import TypeAdapter
 
+from steelyard.api import schemas
 from steelyard.api.model import ApiModel, Kind
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
@@ -101,11 +101,15 @@ def _at(schema: Object, place: str) -> Object:
 def model_schema(model: type[ApiModel]) -> Object:
     """The structural schema of one model."""
     # Read anew each time, which also parts what definitions used twice would share, and YAML would print as anchors.
-    return cast(Object, orjson.loads(_written(model)))
+    return cast(Object, orjson.loads(schemas.find(model) or generated_schema(model)))
 
 
 @functools.cache
-def _written(model: type[ApiModel]) -> bytes:
+def generated_schema(model: type[ApiModel]) -> bytes:
+    """The same as JSON, from the model itself."""
+    # Not needed where the table has it.
+    from pydantic import TypeAdapter
+
     generated = TypeAdapter(model).json_schema(by_alias=True)
     return orjson.dumps(_structural(generated, objects.mapping(generated.get("$defs"))))
 

@@ -40,7 +40,8 @@ def test_what_is_made_of_large_schemas_goes_with_those_used_longest_ago() -> Non
         each.prepare()
     for _ in large:
         described.tidy()
-    assert [each.is_at_rest for each in (small, *large)] == [False, True, True, False]
+    assert [each.is_whole for each in (small, *large)] == [True, False, False, True]
+    assert [each.is_prepared for each in (small, *large)] == [True, False, False, True]
     assert before < described.held() < before + 3_000_000
     assert large[0].document == wide(1000)
     assert [cause.field for cause in validate.validate(large[0].schema, {"spec": {"p7": "a8"}})] == ["spec.p7"]
@@ -54,7 +55,7 @@ def test_what_was_used_just_now_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in large:
         each.prepare()
         described.tidy()
-    assert not any(each.is_at_rest for each in large)
+    assert all(each.is_prepared for each in large)
 
 
 @pytest.mark.usefixtures("tight")
@@ -71,3 +72,22 @@ async def test_a_kind_whose_schema_was_let_go_of_is_served_as_before(bench: Benc
             await bench.create(kind, make(kind, "b", {"p7": "a8"}))
         described.tidy()
     assert [await bench.names(kind) for kind in kinds] == [["a"]] * 3
+
+
+async def test_a_schema_is_made_ready_for_the_first_who_writes_an_object_of_the_kind(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[Object] = []
+
+    def prepare(self: Described) -> None:
+        prepared.append(self.document)
+        validate.prepare(self.schema)
+
+    monkeypatch.setattr(Described, "prepare", prepare)
+    kind = Resource("g.example.com", "v1", "stones", "Stone")
+    definition = simple_definition(kind)
+    await bench.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+    assert await bench.names(kind) == []
+    assert prepared == []
+    await bench.create(kind, make(kind, "a"))
+    assert {str(each) for each in prepared} == {str(definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"])}

@@ -10,6 +10,7 @@ from steelyard.kube import errors, objects
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from steelyard.kube.server.definitions import crdstatus
 from steelyard.kube.server.housekeeping import crds
+from steelyard.kube.store.store import Store
 from tests.kube.server.bench import (
     PARTS,
     WIDGETS,
@@ -38,16 +39,18 @@ async def test_a_definition_is_served_when_its_create_returns(bench: Bench) -> N
     assert served["status"]["acceptedNames"]["listKind"] == "GadgetList"
 
 
-async def test_a_definition_that_went_while_it_was_prepared_is_not_served(
+async def test_a_definition_that_went_before_it_was_durable_is_not_served(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     is_gone = asyncio.Event()
+    settled: list[str] = []
 
-    async def slowly(served: object) -> None:
-        if served:
+    async def slowly(store: Store, key: str) -> None:
+        settled.append(key)
+        if len(settled) == 1:
             await is_gone.wait()
 
-    monkeypatch.setattr(crds, "_prepared", slowly)
+    monkeypatch.setattr(Store, "settled", slowly)
     creating = asyncio.create_task(bench.create(CUSTOM_RESOURCE_DEFINITIONS, simple_definition(GADGETS)))
     await eventually(lambda: bench.store.get(f"main/apiextensions.k8s.io/{CRD}/{GADGETS.group_resource}") is not None)
     await bench.delete(CUSTOM_RESOURCE_DEFINITIONS, GADGETS.group_resource)

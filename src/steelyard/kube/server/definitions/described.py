@@ -32,12 +32,13 @@ _WEIGHED_AT_ONCE: Final = 4
 class Described:
     """The schema of one version, as text and as what is made of it."""
 
-    __slots__ = ("__weakref__", "_document", "_packed", "_schema", "_used", "_weight")
+    __slots__ = ("__weakref__", "_document", "_is_prepared", "_packed", "_schema", "_used", "_weight")
 
     def __init__(self, document: Object) -> None:
         self._document: Object | None = document
         self._packed = b""
         self._schema: Schema | None = None
+        self._is_prepared = False
         self._weight = 0
         """Objects in the text of a large one."""
         self._used = time.monotonic()
@@ -63,21 +64,18 @@ class Described:
 
     @property
     def is_prepared(self) -> bool:
-        return self._schema is not None
+        """Whether an object of the kind can be checked at once."""
+        return self._is_prepared
 
     @property
     def is_whole(self) -> bool:
         """Whether there is more of it than the packed copy."""
         return self._schema is not None or self._document is not None
 
-    @property
-    def is_at_rest(self) -> bool:
-        """Whether it was let go of, so that whoever uses it would have to wait for a while."""
-        return not self.is_whole
-
     def prepare(self) -> None:
         """Does what the first object of the kind would otherwise wait for."""
         validate.prepare(self.schema)
+        self._is_prepared = True
 
     @property
     def used(self) -> float:
@@ -98,6 +96,7 @@ class Described:
 
     def let_go(self) -> None:
         self._packed = self._packed or zlib.compress(orjson.dumps(self.document), 1)
+        self._is_prepared = False
         self._document = self._schema = None
 
 

@@ -85,16 +85,17 @@ class Definitions(Work):
             await self._core.store.settled(self._prefix + name)
         except StoreFailed:
             self.retry(name)
-        await _prepared(self._served_now(name))
-        # It may have changed, or gone, while it was being prepared.
+        # It may have changed, or gone, meanwhile.
         self._core.registry.serve(name, self._served_now(name), self._core.store.newest)
 
     async def make_ready(self, served: Served, flow: Flow | None) -> None:
-        """Gets ready what was let go of, for somebody who is about to write an object of the kind."""
+        """Gets ready what a schema is checked with, for somebody who is about to write an object of the kind: in
+        another thread, since a large one takes a while, and not before, since of many kinds few are used."""
         group, _, version = served.storage_version.partition("/")
         for each in (served, self._core.registry.find(group, version, served.resource.plural)):
-            if each is not None and each.custom is not None and each.custom.described.is_at_rest:
-                await lane.SHARED.run(flow, each.custom.described.prepare)
+            if each is not None and each.custom is not None and not each.custom.described.is_prepared:
+                with contextlib.suppress(Exception):  # what is wrong with it is told where it is needed
+                    await lane.SHARED.run(flow, each.custom.described.prepare)
 
     def _served_now(self, name: str) -> tuple[Served, ...]:
         record = self._core.store.get(self._prefix + name)
@@ -195,14 +196,6 @@ class Definitions(Work):
             self.enqueue(name)
         elif not self._core.store.count(collection):
             self.write(deleting.without_finalizer(self._core, record, crdstatus.FINALIZER), name)
-
-
-async def _prepared(served: tuple[Served, ...]) -> None:
-    """Large schemas take a while to get ready: in another thread, so that the first who uses the kind need not wait."""
-    for each in served:
-        if each.custom is not None and not each.custom.described.is_prepared:
-            with contextlib.suppress(Exception):  # it is told when an object comes that needs it
-                await lane.SHARED.run(None, each.custom.described.prepare)
 
 
 def _outline(definition: Object) -> Object:
