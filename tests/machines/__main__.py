@@ -47,7 +47,7 @@ def main() -> int:
     kubectl = programs["kubectl"]
     versions = (str(arguments.kubernetes), str(arguments.next))
     needed = versions[:1] if arguments.ha or arguments.upstream else versions
-    for version in () if arguments.no_build else needed:
+    for version in () if arguments.no_build or barehost.is_inside() else needed:
         _build_image(version, arguments.images)
     barehost.enter("tests.machines")
     folder = _FOLDER / ("upstream" if arguments.upstream else "replicated" if arguments.ha else "single")

@@ -37,9 +37,14 @@ class CannotRun(Exception):
     """The message says what is missing and how to get it."""
 
 
+def is_inside() -> bool:
+    """Whether this is the program inside, from where no package registry is reached."""
+    return bool(os.environ.get(_INSIDE))
+
+
 def enter(module: str) -> None:
     """Goes on only inside: outside it ends the program with what became of the one inside."""
-    if os.environ.get(_INSIDE):
+    if is_inside():
         return
     if os.geteuid() != 0:
         raise CannotRun("network and mount namespaces need root: run it as root")
