@@ -6,8 +6,10 @@ from pathlib import Path
 
 from steelyard.api import state
 from steelyard.api.clusterapi.resources import CLUSTERS, MACHINES
+from steelyard.api.resources import SIMULATED_CLUSTERS
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
+from steelyard.kube.runtime import conditions
 from steelyard.moving import carrying, preparing
 from steelyard.moving.carrying import Manner, Mover
 from tests import inprocess
@@ -82,3 +84,24 @@ async def test_machines_of_a_platform_that_ended_go_on_from_its_data_directory(t
             assert await answered(there) == before
             await there.client.patch(CLAIMS, "shop", {"spec": {"parameters": {"workerReplicas": 2}}}, "default")
             await workers(there, 2)
+
+
+async def test_a_platform_serves_no_empty_cluster_where_the_machines_are_elsewhere(tmp_path: Path) -> None:
+    async with worlds.side(tmp_path / "there", without=frozenset()) as there:
+        async with worlds.side(tmp_path / "here", without=frozenset()) as here:
+            await here.client.create(CLAIMS, inprocess.claim(workerReplicas=1))
+            await workers(here, 1)
+            before = await answered(here)
+            await move(here, there)
+        found = await worlds.eventually(
+            lambda: there.client.get(SIMULATED_CLUSTERS, "shop", "default"),
+            lambda it: conditions.reason_of(it, "Ready") == "MachinesElsewhere",
+        )
+        assert "--data-dir DIR (docs/moving.md)" in conditions.message_of(found, "Ready")
+        claim = await worlds.eventually(
+            lambda: there.client.get(CLAIMS, "shop", "default"), lambda it: state.of(it).word != state.READY
+        )
+        assert "steelyard controllers --with simulated" in str(claim["status"]["conditions"])
+    async with worlds.side(tmp_path / "there") as there, worlds.machines(tmp_path / "here" / "data", there):
+        await workers(there, 1)
+        assert await answered(there) == before

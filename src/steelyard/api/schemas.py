@@ -1,7 +1,7 @@
 """The schemas of our models, made ahead: to ask the models for them would take a fifth of a second at every start.
 
-`schemas.txt` begins with a fingerprint of the models' sources. Where these have changed since, the table is not used, so
-that whoever works on a model sees what it says; `make reference` makes the table again.
+`schemas.txt` begins with a fingerprint of the models' sources. Where these have changed since, the table is not used:
+whoever works on a model sees what it says. `make reference` makes the table again.
 """
 
 from __future__ import annotations

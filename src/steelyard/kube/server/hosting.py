@@ -125,6 +125,10 @@ class Hosting:
             raise PortTaken(f"port {port} is not between {FIRST_PORT} and {LAST_PORT}; {_LEAVE_OUT}")
         return port
 
+    def holds(self, name: str) -> bool:
+        """Whether there is anything of the server of this name, running or not."""
+        return name in self._reserved or self._store.count(f"{name}/") > 0
+
     def running(self, name: str) -> Api | None:
         server = self._servers.get(name)
         return server.api if server else None

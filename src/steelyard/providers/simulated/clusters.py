@@ -29,6 +29,11 @@ from steelyard.providers.toolkit import clusterapi, reporting
 
 FINALIZER = "simulatedcluster.infrastructure.cluster.x-k8s.io"
 _PORT_RETRY_SECONDS = 5.0
+_ELSEWHERE = (
+    "its machines are in the data directory of the provider that made them, not in that of this one: start this "
+    "platform with --without simulated, and beside it, where they are, steelyard controllers --with simulated "
+    "--kubeconfig FILE --data-dir DIR (docs/moving.md)"
+)
 
 
 async def recall(client: Client, hosting: Hosting) -> None:
@@ -98,6 +103,9 @@ class SimulatedClusterReconciler:
             text = f"the annotation {identity.ANNOTATION} names another cluster's identity; take it off"
             await self._report(infrastructure, provisioned=False, reason="IdentityTaken", message=text)
             return Result(requeue_after=_PORT_RETRY_SECONDS)
+        if identity.is_elsewhere(infrastructure, self._hosting):
+            await self._report(infrastructure, provisioned=False, reason="MachinesElsewhere", message=_ELSEWHERE)
+            return Result()
         try:
             name = identity.of_cluster(infrastructure)
             port = await self._hosting.reserve(name, clusterapi.endpoint_port(infrastructure))

@@ -4,7 +4,8 @@ An object gets another UID when it is moved to another API or restored. So the f
 annotation and of a machine in its provider ID, and the insides of clusters are kept under that.
 
 Whoever may write such an object could name another's identity in it. Of several it is that of the one whose UID it is,
-else of the one that was there first; the others get nothing of it, and erase nothing.
+else of the one that was there first; the others get nothing of it, and erase nothing. Nor does an identity make a
+world: where the provider has nothing of it, the machines are in the folder of another.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from steelyard.api.resources import SIMULATED_CLUSTERS
 from steelyard.kube import objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
+from steelyard.kube.server.hosting import Hosting
 
 ANNOTATION: Final = "simulated.steelyard.dev/identity"
 _SCHEME: Final = "simulated://"
@@ -22,6 +24,12 @@ _SCHEME: Final = "simulated://"
 
 def of_cluster(infrastructure: Object) -> str:
     return objects.annotations(infrastructure).get(ANNOTATION) or objects.uid(infrastructure)
+
+
+def is_elsewhere(infrastructure: Object, hosting: Hosting) -> bool:
+    """Whether the cluster was moved here, and its machines are not: an API made anew would be an empty one."""
+    named = of_cluster(infrastructure)
+    return named != objects.uid(infrastructure) and not hosting.holds(named)
 
 
 def of_machine(infrastructure: Object) -> str:

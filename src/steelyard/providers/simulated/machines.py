@@ -114,7 +114,7 @@ class SimulatedMachineReconciler:
         return await self._live(infrastructure, place)
 
     async def _place(self, infrastructure: Object, cluster: Object | None) -> _Place | None:
-        """None while the machine's owner or its cluster's endpoint is missing."""
+        """None while the machine's owner or its cluster's endpoint is missing, or is not here."""
         machine = await clusterapi.owner_machine(self._client, infrastructure)
         if machine is None or cluster is None:
             return None
@@ -124,6 +124,8 @@ class SimulatedMachineReconciler:
         secret = str(objects.at(machine, "spec", "bootstrap", "dataSecretName") or "")
         networks = objects.sequence(objects.at(cluster, "spec", "clusterNetwork", "services", "cidrBlocks"))
         if await identity.is_anothers(self._client, simulated_cluster):
+            return None
+        if identity.is_elsewhere(simulated_cluster, self._hosting):
             return None
         return _Place(machine, identity.of_cluster(simulated_cluster), ",".join(map(str, networks)), secret)
 
