@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,7 +63,23 @@ class Cluster:
         self._kubectl = kubectl
         self._folder = folder
 
+    @contextlib.contextmanager
+    def elsewhere(self) -> Generator[Cluster]:
+        """The cluster as another platform has it, once it is moved there."""
+        folder = self._folder / "elsewhere"
+        text = self.platform.platform_file.read_text()
+        with PlatformProcess(folder, platform=text) as platform:
+            platform.start()
+            yield Cluster(platform, self._kubectl, folder, self.name, self.patience)
+            platform.terminate()
+
     # The platform.
+
+    def move_to(self, other: Cluster) -> None:
+        """Everything of the namespace."""
+        source, target = (str(each.platform.data_dir.kubeconfig) for each in (self, other))
+        command = [sys.executable, "-m", "steelyard", "move", "--kubeconfig", source, "--to-kubeconfig", target]
+        self._run([*command, "-n", NAMESPACE], "", seconds=300)
 
     def of_platform(self, *arguments: str, stdin: str = "") -> str:
         return self._run(self._kubectl_line(self.platform.data_dir.kubeconfig, *arguments), stdin)

@@ -35,6 +35,7 @@ class Single:
             Stage("c", "two workers; pods on both reach each other", self._two_workers),
             Stage("d", "a worker ended by virsh comes back, one without its disk is replaced", self._losses),
             Stage("e", "the platform killed with -9 during a create: same domains, none doubled", self._kills),
+            Stage("i", "moved to another platform and back, no machine notices", self._move),
             Stage("h", "a pod logs in to its database by TLS, another team's pod is refused", self._database),
             Stage("f", f"machines rolled from {self._version} to {self._next_version}", self._upgrade),
             Stage("g", "deleted: nothing left", self._delete),
@@ -147,6 +148,23 @@ class Single:
         until(lambda: len(cluster.domains()) == len(before), "one domain less", seconds=300 * cluster.patience)
         return f"{_KILLS} kills, one new domain, the {len(before)} others as before"
 
+    def _move(self) -> str:
+        """Both look at the same host, as they would from two machines."""
+        cluster = self._cluster
+        before = _living(cluster)
+        seconds: list[float] = []
+        with cluster.elsewhere() as there:
+            for source, target in ((cluster, there), (there, cluster)):
+                started = time.monotonic()
+                source.move_to(target)
+                target.await_condition("Ready", 300)
+                seconds.append(time.monotonic() - started)
+                after = _living(target)
+                assert after == before, {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+                left = source.of_platform("get", "workloadclusters,clusters,machines,kvmmachines", "-A", "-o", "name")
+                assert not left.strip(), left
+        return f"there in {seconds[0]:.0f} s and back in {seconds[1]:.0f} s; {len(before['domains'])} domains as before"
+
     def _database(self) -> str:
         cluster = self._cluster
         cluster.of_platform("apply", "-f", "-", stdin=json.dumps(_namespace(_OTHER_TEAM)))
@@ -211,6 +229,26 @@ class Single:
         after = leftovers.listing([self._machines])
         assert not leftovers.differences(before, after), leftovers.differences(before, after)
         return f"before: {leftovers.counts(before)}; after: {leftovers.counts(after)}"
+
+
+def _living(cluster: Cluster) -> Object:
+    """What the machines and the cluster themselves would notice, were they made anew."""
+    machines = {**cluster.machines("control-plane"), **cluster.machines("worker")}
+    nodes = json.loads(cluster.patiently("get", "nodes", "-o", "json"))["items"]
+    secrets = ("ca", "etcd", "sa", "proxy", "kubeconfig")
+    return {
+        "machines": {name: each["spec"]["providerID"] for name, each in sorted(machines.items())},
+        "domains": cluster.domains(),
+        "nodes": {
+            node["metadata"]["name"]: [
+                node["metadata"]["uid"],
+                node["metadata"]["creationTimestamp"],
+                node["status"]["nodeInfo"]["bootID"],
+            ]
+            for node in nodes
+        },
+        "secrets": {each: cluster.read("secret", f"{cluster.name}-{each}")["data"] for each in secrets},
+    }
 
 
 def _namespace(name: str) -> Object:
