@@ -160,7 +160,8 @@ class Single:
                 target.await_condition("Ready", 300)
                 seconds.append(time.monotonic() - started)
                 after = _living(target)
-                assert after == before, {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+                changed = {name: (before[name], after[name]) for name in before if before[name] != after[name]}
+                assert not changed, changed
                 left = source.of_platform("get", "workloadclusters,clusters,machines,kvmmachines", "-A", "-o", "name")
                 assert not left.strip(), left
         return f"there in {seconds[0]:.0f} s and back in {seconds[1]:.0f} s; {len(before['domains'])} domains as before"

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from steelyard.frozen import frozen
 from steelyard.providers.kvm.libvirt.connection import Connection
-from steelyard.providers.kvm.libvirt.problems import Missing
+from steelyard.providers.kvm.libvirt.problems import Failed, Missing, NoSpace
 
 _TRANSFER: Final = 10.0
+_LOST: Final = "the host took it, and has something else: look at its disk and its log"
 
 
 @frozen
@@ -80,10 +81,12 @@ async def make(connection: Connection, uuid: str, xml: str) -> None:
 
 
 async def write(connection: Connection, uuid: str, name: str, content: bytes) -> None:
-    """Over what is there, from the beginning."""
+    """Over what is there, from the beginning. Read again afterwards: a host whose disk fills up while it writes does
+    not always say so."""
 
     def work(opened: Any, libvirt: Any) -> None:
-        volume = opened.storagePoolLookupByUUIDString(uuid).storageVolLookupByName(name)
+        pool = opened.storagePoolLookupByUUIDString(uuid)
+        volume = pool.storageVolLookupByName(name)
         stream = opened.newStream(0)
         source = io.BytesIO(content)
 
@@ -97,6 +100,11 @@ async def write(connection: Connection, uuid: str, name: str, content: bytes) ->
         except libvirt.libvirtError:
             _abort(stream, libvirt)
             raise
+        if _content(opened, libvirt, volume, 0, len(content)) != content:
+            pool.refresh(0)
+            is_full = int(pool.info()[3]) < len(content)
+            problem = NoSpace if is_full else Failed
+            raise problem(f"{connection.host}: write {name}: {'No space left on device' if is_full else _LOST}")
 
     await connection.call(f"write {name}", work, subject=uuid, patience=_TRANSFER)
 
@@ -114,23 +122,27 @@ async def read(connection: Connection, uuid: str, name: str, *, last: int) -> by
         length = min(size, last)
         if not length:
             return b""
-        stream = opened.newStream(0)
-        got = bytearray()
-
-        def keep(_stream: Any, part: bytes, _: Any) -> int:
-            got.extend(part)
-            return len(part)
-
-        try:
-            volume.download(stream, size - length, length, 0)
-            stream.recvAll(keep, None)
-            stream.finish()
-        except libvirt.libvirtError:
-            _abort(stream, libvirt)
-            raise
-        return bytes(got)
+        return _content(opened, libvirt, volume, size - length, length)
 
     return await connection.call(f"read {name}", work, patience=_TRANSFER)
+
+
+def _content(opened: Any, libvirt: Any, volume: Any, start: int, length: int) -> bytes:
+    stream = opened.newStream(0)
+    got = bytearray()
+
+    def keep(_stream: Any, part: bytes, _: Any) -> int:
+        got.extend(part)
+        return len(part)
+
+    try:
+        volume.download(stream, start, length, 0)
+        stream.recvAll(keep, None)
+        stream.finish()
+    except libvirt.libvirtError:
+        _abort(stream, libvirt)
+        raise
+    return bytes(got)
 
 
 def _abort(stream: Any, libvirt: Any) -> None:
