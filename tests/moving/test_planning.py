@@ -313,6 +313,12 @@ PAUSES = [
     pytest.param(thing(capi.MACHINES, "x"), id="Machine"),
     pytest.param(claim(), id="claim"),
     pytest.param(claim(metadata={"annotations": {"crossplane.io/paused": "true"}}), id="claim, paused by somebody"),
+    pytest.param(claim(metadata={"annotations": {"crossplane.io/paused": "false"}}), id="claim that says it is not"),
+    pytest.param(claim(metadata={"annotations": {rewriting.WAS_PAUSED: "true"}}), id="claim with a mark of the move's"),
+    pytest.param(
+        thing(APPLICATIONS, "x", metadata={"annotations": {"argocd.argoproj.io/skip-reconcile": "false"}}),
+        id="Application that says it is not",
+    ),
     pytest.param(thing(SECRETS, "x"), id="Secret"),
 ]
 
@@ -326,15 +332,24 @@ def test_what_was_paused_stays_paused_and_what_was_not_goes_on(before: Thing) ->
     there = Thing(before.resource, rewriting.copy(here, "1", {}, MOVER), is_claim=before.is_claim)
     after = merged(there.object, rewriting.resumed(there))
     was, now = (_pauses(each) for each in (before.object, after))
-    assert bool(now) == bool(was)
+    assert now == was
+    assert before.pause is None or rewriting.is_paused(there)
     left = {key for key in (*objects.annotations(after), *objects.labels(after)) if key.startswith("steelyard.dev/mov")}
     assert not left
     if patch is not None:
         assert _pauses(merged(here.object, rewriting.resumed(here))) == was, "a move that is cancelled leaves no trace"
 
 
+def test_what_somebody_let_go_on_is_paused_again() -> None:
+    before = claim()
+    here = merged(before.object, rewriting.paused(before, "1") or {})
+    freed = Thing(CLAIMS, merged(here, {"metadata": {"annotations": {"crossplane.io/paused": None}}}), is_claim=True)
+    assert merged(freed.object, rewriting.paused(freed, "1") or {}) == here
+
+
 def _pauses(obj: Object) -> list[str]:
-    found = [key for key in objects.annotations(obj) if "paused" in key]
+    said = objects.annotations(obj)
+    found = [f"{key}={said[key]}" for key in said if key.endswith(("/paused", "/skip-reconcile"))]
     return [*found, *(["spec.paused"] if objects.at(obj, "spec", "paused") else [])]
 
 

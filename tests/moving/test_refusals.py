@@ -15,12 +15,12 @@ from steelyard.api.resources import SIMULATED_CLUSTERS
 from steelyard.cli.exits import Exit
 from steelyard.cli.main import app
 from steelyard.compose import offering
-from steelyard.kube import errors, objects
+from steelyard.kube import errors, objects, permits
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, Resource
-from steelyard.moving import kinds, preparing, rewriting
+from steelyard.moving import kinds, preparing, reading, rewriting
 from steelyard.moving import record as records
 from steelyard.moving.carrying import Manner, Mover
 from steelyard.moving.preparing import CannotMove
@@ -117,6 +117,25 @@ async def test_rights_that_are_missing_are_named(tmp_path: Path) -> None:
             with pytest.raises((CannotMove, errors.Forbidden), match=r"forbidden|may not"):
                 await preparing.prepare(source, target, "there", None, leaves_behind=False)
             assert await records.read(source) is None
+        finally:
+            await source.close()
+            await target.close()
+
+
+async def test_the_right_to_report_is_asked_for_before_anything_is_paused(tmp_path: Path) -> None:
+    async with (
+        clusters.management(tmp_path / "one") as (_, one),
+        clusters.management(tmp_path / "two") as (there, two_),
+    ):
+        source = HttpClient(one)
+        await add_cluster(source)
+        known = [each.resource for each in await reading.served(there)]
+        enough = permits.only(("get", "list", "create", "update", "patch", "delete"), *known)
+        await clusters.install(there, clusters.rights(enough))
+        target = HttpClient(await clusters.account(two_))
+        try:
+            (told,) = await refused(source, target)
+            assert "may not update clusters.cluster.x-k8s.io/status at the target" in told
         finally:
             await source.close()
             await target.close()

@@ -32,7 +32,7 @@ async def problems(source: Client, target: Client, belongings: Belongings, move:
             "defines it there, ours with: steelyard manifests -o DIR; kubectl apply --server-side -k DIR"
             for each in absent
         ]
-    lacking = await _lacking(source, target, belongings.resources)
+    lacking = await _lacking(source, target, belongings)
     if lacking:
         return lacking
     owned = [str(each) for client in (source, target) for each in await _owned(client, belongings)]
@@ -61,10 +61,14 @@ async def _absent(target: Client, wanted: Sequence[Resource]) -> list[Resource]:
     return [each for each in wanted if known[each.api_version].get(each.kind) != each]
 
 
-async def _lacking(source: Client, target: Client, resources: Sequence[Resource]) -> list[str]:
-    of_target: list[Permit] = permits.only(
-        ("get", "list", "create", "update", "patch", "delete"), *resources
-    ) + permits.only(("get", "create"), NAMESPACES)
+async def _lacking(source: Client, target: Client, belongings: Belongings) -> list[str]:
+    resources = belongings.resources
+    reported = dict.fromkeys(each.resource for each in belongings.moving if each.object.get("status"))
+    of_target: list[Permit] = [
+        *permits.only(("get", "list", "create", "update", "patch", "delete"), *resources),
+        *permits.only(("update",), *reported, subresource="status"),
+        *permits.only(("get", "create"), NAMESPACES),
+    ]
     of_source = permits.only(("get", "list", "patch", "delete"), *resources)
     of_record = permits.only(("get", "create", "patch", "delete"), CONFIG_MAPS)
     found: list[str] = []

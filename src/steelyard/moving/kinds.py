@@ -63,6 +63,8 @@ class Pause:
 
     annotation: str
     value: str = "true"
+    by_any_value: bool = False
+    """Whether it counts whatever it says, as Cluster API's does."""
 
 
 def may_belong(resource: Resource) -> bool:
@@ -80,7 +82,7 @@ def pause(resource: Resource) -> Pause | None:
     """None for what does nothing by itself."""
     group = resource.group
     if is_of_cluster_api(resource):
-        return Pause(wellknown.PAUSED_ANNOTATION)
+        return Pause(wellknown.PAUSED_ANNOTATION, by_any_value=True)
     if group == "argoproj.io":
         return Pause(_ARGO)
     is_managed = group.endswith(".crossplane.io") or group == _EXTERNAL_SECRETS or _is_ours(group)

@@ -27,7 +27,7 @@ SOURCE: Final = "steelyard.dev/moved-from"
 CONTENT: Final = "steelyard.dev/moved-content"
 """Annotation of a copy: a digest of what the original held."""
 WAS_PAUSED: Final = "steelyard.dev/was-paused"
-"""Annotation: somebody had paused it before the move did, and so it stays."""
+"""Annotation: what stood in the place of the pause before the move, and is put back."""
 LET_GO: Final = "steelyard.dev/let-go"
 """Annotation of an original: its finalizers are taken off for this move, its copy has them."""
 
@@ -46,11 +46,12 @@ _AUTHORS: Final = (
 def paused(thing: Thing, move: str) -> Object | None:
     """The patch that pauses an original; None where that has been done, or nothing acts on it."""
     pause, obj = thing.pause, thing.object
-    if pause is None or thing.is_held_by_cluster or objects.annotations(obj).get(MOVE) == move:
+    is_marked = objects.annotations(obj).get(MOVE) == move
+    if pause is None or thing.is_held_by_cluster or (is_marked and is_paused(thing)):
         return None
-    wanted = {MOVE: move}
-    if _is_paused(thing):
-        wanted[WAS_PAUSED] = "true"
+    wanted: dict[str, str | None] = {MOVE: move}
+    if not is_marked:
+        wanted |= _remembered(thing)
     metadata: Object = {"uid": objects.uid(obj), "annotations": wanted}
     if thing.is_cluster:
         return {"metadata": metadata, "spec": {"paused": True}}
@@ -58,27 +59,41 @@ def paused(thing: Thing, move: str) -> Object | None:
     return {"metadata": metadata}
 
 
-def _is_paused(thing: Thing) -> bool:
+def is_paused(thing: Thing) -> bool:
+    """As whoever acts on it understands it: `crossplane.io/paused: "false"` pauses nothing."""
+    pause, obj = thing.pause, thing.object
     if thing.is_cluster:
-        return bool(objects.at(thing.object, "spec", "paused"))
-    return thing.pause is not None and thing.pause.annotation in objects.annotations(thing.object)
+        return bool(objects.at(obj, "spec", "paused"))
+    said = None if pause is None else objects.annotations(obj).get(pause.annotation)
+    return pause is not None and said is not None and (pause.by_any_value or said == pause.value)
+
+
+def _remembered(thing: Thing) -> dict[str, str | None]:
+    """The annotation by which `resumed` finds what stood there before; what somebody wrote into it does not count."""
+    pause, annotations = thing.pause, objects.annotations(thing.object)
+    if thing.is_cluster or pause is None:
+        said = "true" if is_paused(thing) else None
+    else:
+        said = annotations.get(pause.annotation)
+    return {} if said is None and WAS_PAUSED not in annotations else {WAS_PAUSED: said}
 
 
 def resumed(thing: Thing) -> Object:
-    """The patch that takes off what the move put onto an object, and lets it go on unless somebody had paused it."""
+    """The patch that takes off what the move put onto an object, and puts back what somebody had said of its pause."""
     obj = thing.object
     annotations = objects.annotations(obj)
-    off: dict[str, None] = {key: None for key in _OWN if key in annotations}
-    metadata: Object = {"annotations": off}
+    change: dict[str, str | None] = {key: None for key in _OWN if key in annotations}
+    metadata: Object = {"annotations": change}
     if MOVE in objects.labels(obj):
         metadata["labels"] = {MOVE: None}
     patch: Object = {"metadata": metadata}
-    if WAS_PAUSED in annotations or thing.pause is None:
+    if thing.pause is None:
         return patch
-    if thing.is_cluster:
+    before = annotations.get(WAS_PAUSED)
+    if thing.is_cluster and before is None:
         patch["spec"] = {"paused": None}
-    elif thing.pause.annotation in annotations:
-        off[thing.pause.annotation] = None
+    elif not thing.is_cluster and thing.pause.annotation in annotations:
+        change[thing.pause.annotation] = before
     return patch
 
 
@@ -91,8 +106,9 @@ def copy(thing: Thing, move: str, owners: Mapping[str, str], mover: authors.Auth
     annotations = {key: value for key, value in objects.annotations(obj).items() if key not in (MOVE, LET_GO)}
     annotations |= {SOURCE: objects.uid(obj), CONTENT: digest(thing.object)}
     if thing.pause is not None:
-        if _is_paused(thing) and MOVE not in objects.annotations(obj):
-            annotations[WAS_PAUSED] = "true"
+        if objects.annotations(obj).get(MOVE) != move:
+            annotations.pop(WAS_PAUSED, None)
+            annotations |= {key: value for key, value in _remembered(thing).items() if value is not None}
         if not thing.is_cluster:
             annotations[thing.pause.annotation] = thing.pause.value
     if thing.is_claim:
