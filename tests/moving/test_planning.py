@@ -274,7 +274,7 @@ def test_a_copy_has_everything_but_what_a_server_gives_and_leads_to_the_copies_o
         "labels": {"a": "b", rewriting.MOVE: "1"},
         "annotations": {
             rewriting.SOURCE: "uid-Machine-team-a-m",
-            rewriting.CONTENT: rewriting.digest(machine.object),
+            rewriting.CONTENT: rewriting.content(machine.object),
             wellknown.PAUSED_ANNOTATION: "true",
         },
         "ownerReferences": [
@@ -381,6 +381,30 @@ def test_an_original_goes_without_finalizers_and_protection_and_its_copy_keeps_b
     assert made["spec"]["parameters"]["deletionProtection"] is True
 
 
+def test_an_original_that_was_let_go_is_known_by_what_its_copy_says() -> None:
+    asked = claim(
+        metadata={"finalizers": ["steelyard.dev/claim"], "annotations": {PROTECTED: "true"}},
+        spec={"parameters": {"deletionProtection": True, "workers": 3}},
+    )
+    copied = rewriting.copy(asked, "1", {}, MOVER)
+    said = objects.annotations(copied)[rewriting.CONTENT]
+    left = merged(asked.object, rewriting.let_go(asked, "1"))
+    assert rewriting.was_let_go(left, "1", said)
+    assert not rewriting.was_let_go(left, "2", said), "for another move"
+    assert not rewriting.was_let_go(merged(asked.object, {"metadata": {"annotations": MARK}}), "1", said), "by its word"
+    changed = Thing(CLAIMS, merged(left, {"spec": {"parameters": {"workers": 4}}}), is_claim=True)
+    assert not rewriting.was_let_go(changed.object, "1", said), "somebody has changed it since"
+    again = rewriting.restored(changed, "1", copied)
+    assert again.object["spec"]["parameters"] == {"deletionProtection": True, "workers": 4}
+    assert objects.finalizers(again.object) == ["steelyard.dev/claim"]
+    assert objects.annotations(again.object)[PROTECTED] == "true"
+    said = rewriting.content(again.object)
+    assert rewriting.was_let_go(merged(changed.object, rewriting.let_go(changed, "1")), "1", said)
+
+
+MARK = {rewriting.LET_GO: "1"}
+
+
 def test_who_manages_which_field_comes_along_with_the_new_owners() -> None:
     owner = thing(capi.CLUSTERS, "shop")
     fields: Object = {"f:metadata": {"f:ownerReferences": {'k:{"uid":"uid-Cluster-team-a-shop"}': {}}}}
@@ -407,4 +431,4 @@ def test_who_manages_which_field_comes_along_with_the_new_owners() -> None:
 )
 def test_what_counts_as_changed_since_it_was_copied(change: Object, is_another: bool) -> None:
     before = thing(capi.MACHINES, "m", metadata={"annotations": {}}).object
-    assert (rewriting.digest(merged(before, change)) != rewriting.digest(before)) == is_another
+    assert (rewriting.content(merged(before, change)) != rewriting.content(before)) == is_another

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from typer.testing import CliRunner
@@ -26,7 +28,9 @@ from steelyard.moving.carrying import Manner, Mover
 from steelyard.moving.preparing import CannotMove
 from tests.inprocess import CLAIMS, claim
 from tests.management import clusters
+from tests.moving.killing import Fate, Mortal
 
+UNATTENDED: Final = Manner(is_attended=False)
 PASSIVE = {
     "ClusterRoleBinding", "ConfigMap", "Deployment", "Namespace", "NetworkPolicy", "Password", "Role", "RoleBinding",
     "Secret", "Service", "ServiceAccount", "ServiceEntry",
@@ -212,6 +216,61 @@ async def test_what_somebody_changes_while_it_moves_comes_along_and_what_they_ma
         assert not objects.at(arrived, "spec", "paused")
         with pytest.raises(errors.NotFound):
             await source.get(CONFIG_MAPS, "late", "default")
+
+
+async def begun(source: Client, target: Client, *namespaces: str) -> records.Record:
+    prepared = await preparing.prepare(source, target, "there", list(namespaces) or None, leaves_behind=False)
+    return await preparing.begin(source, prepared)
+
+
+async def test_what_is_changed_after_it_was_let_go_comes_along(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        await add_cluster(source)
+        kept = {"name": "own-ca", "namespace": "default", "finalizers": ["example.com/kept"]}
+        await add(source, SECRETS, "own-ca", metadata=kept, stringData={"tls.crt": "old"})
+
+        class Meddling(Mortal):
+            is_done = False
+
+            async def delete(self, resource: Resource, name: str, namespace: str = "", **how: Any) -> Object:
+                if resource == SECRETS and not self.is_done:
+                    self.is_done = True
+                    await source.patch(SECRETS, name, {"stringData": {"tls.crt": "new"}}, namespace)
+                return await super().delete(resource, name, namespace, **how)
+
+        record = await begun(source, target)
+        await Mover(Meddling(source, Fate()), target, record, UNATTENDED).run()
+        arrived = await target.get(SECRETS, "own-ca", "default")
+        assert base64.b64decode(arrived["data"]["tls.crt"]) == b"new"
+        assert objects.finalizers(arrived) == ["example.com/kept"]
+
+
+async def test_who_says_that_an_object_was_let_go_does_not_block_the_move(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        await add_cluster(source)
+        record = await begun(source, target)
+        mark: Object = {"finalizers": ["example.com/kept"], "annotations": {rewriting.LET_GO: record.id}}
+        await source.patch(CLUSTERS, "own", {"metadata": mark}, "default")
+        await Mover(source, target, record, UNATTENDED).run()
+        assert not (await source.list(CLUSTERS)).items
+        arrived = await target.get(CLUSTERS, "own", "default")
+        assert objects.finalizers(arrived) == ["example.com/kept"]
+        assert rewriting.LET_GO not in objects.annotations(arrived)
+
+
+async def test_who_puts_finalizers_on_again_and_again_is_told_of_by_them(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        await add_cluster(source)
+
+        class Holding(Mortal):
+            async def delete(self, resource: Resource, name: str, namespace: str = "", **how: Any) -> Object:
+                if resource == CLUSTERS:
+                    await source.patch(CLUSTERS, name, {"metadata": {"finalizers": ["example.com/kept"]}}, namespace)
+                return await super().delete(resource, name, namespace, **how)
+
+        record = await begun(source, target)
+        with pytest.raises(CannotMove, match=r"puts these finalizers on it: example\.com/kept"):
+            await Mover(Holding(source, Fate()), target, record, UNATTENDED).run()
 
 
 @pytest.mark.parametrize("kind", offering.STANDARD.kinds, ids=lambda kind: str(kind.noun))

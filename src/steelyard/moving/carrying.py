@@ -196,30 +196,30 @@ class Mover:
 
     async def _vanish(self, client: Client, thing: Thing, copier: copying.Copier | None = None) -> None:
         """Takes an object away without anybody's noticing but by its absence: finalizers first, and only the state that
-        was seen. With a `copier`, what was changed since it was copied is copied again before."""
+        was seen. With a `copier`, its copy is looked at before, and made anew where the object was changed since."""
         name, namespace, uid = objects.name(thing.object), objects.namespace(thing.object), objects.uid(thing.object)
+        found = await _present(client, thing)
         for _ in range(_TRIES):
-            try:
-                found = await client.get(thing.resource, name, namespace)
-                if objects.uid(found) != uid:
-                    return
-                seen = dataclasses.replace(thing, object=found)
-                if objects.annotations(found).get(rewriting.LET_GO) != self._record.id:
-                    if copier is not None:
-                        await copier.bring_up_to_date(seen)
-                    found = await self._patch(client, seen, rewriting.let_go(seen, self._record.id))
-                if not objects.is_being_deleted(found) or objects.finalizers(found):
-                    version = objects.resource_version(found)
-                    await client.delete(
-                        thing.resource, name, namespace, propagation="Background", uid=uid, resource_version=version
-                    )
-            except errors.NotFound:
+            if found is None:
                 return
-            except errors.Conflict:
-                continue
-            if await _is_gone(client, thing):
-                return
-        raise CannotMove(f"{thing} is changed by somebody all the time, and could not be removed: see who that is")
+            seen = dataclasses.replace(thing, object=found)
+            with contextlib.suppress(errors.Conflict):
+                is_let_go = copier is not None and await copier.secure(seen)
+                with contextlib.suppress(errors.NotFound):
+                    if not is_let_go:
+                        found = await self._patch(client, seen, rewriting.let_go(seen, self._record.id))
+                    if not objects.is_being_deleted(found):
+                        version = objects.resource_version(found)
+                        await client.delete(
+                            thing.resource, name, namespace, propagation="Background", uid=uid, resource_version=version
+                        )
+            found = await _present(client, thing)
+        if found is not None:
+            kept = ", ".join(objects.finalizers(found))
+            raise CannotMove(
+                f"{thing} is changed by somebody all the time, and could not be removed: see who that is"
+                f"{f' and puts these finalizers on it: {kept}' if kept else ''}"
+            )
 
     async def _resume(self) -> None:
         copies = await self._copies()
@@ -243,12 +243,13 @@ class Mover:
         return await client.patch(thing.resource, objects.name(obj), patch, objects.namespace(obj))
 
 
-async def _is_gone(client: Client, thing: Thing) -> bool:
+async def _present(client: Client, thing: Thing) -> Object | None:
+    """As it is now; None where it is gone, or another has its name."""
     try:
         found = await client.get(thing.resource, objects.name(thing.object), objects.namespace(thing.object))
     except errors.NotFound:
-        return True
-    return objects.uid(found) != objects.uid(thing.object)
+        return None
+    return found if objects.uid(found) == objects.uid(thing.object) else None
 
 
 def _belongs(thing: Thing, known: set[str]) -> bool:

@@ -26,21 +26,31 @@ class Copier:
         self._move = move
         self._owners: dict[str, str] = {}
         self._contents: dict[str, str] = {}
-        """Of originals that were copied whole, by their UIDs."""
-        self._reported: set[str] = set()
-        """Contents whose status has been written."""
+        """Of originals that were copied whole by this process, by their UIDs."""
+        self._reported: dict[str, str] = {}
+        """The same of those whose status has been written."""
 
     def know(self, copies: Iterable[Thing]) -> None:
-        """Copies that were made before."""
-        found = [each.object for each in copies]
-        self._owners |= rewriting.sources(found)
-        for each in map(objects.annotations, found):
-            self._contents[each.get(rewriting.SOURCE, "")] = each.get(rewriting.CONTENT, "")
+        """Copies that were made before: perhaps not whole, when somebody was killed."""
+        self._owners |= rewriting.sources([each.object for each in copies])
 
-    async def bring_up_to_date(self, thing: Thing) -> None:
-        """Of what was copied whole before: nothing, unless it has been changed since."""
-        if self._contents.get(objects.uid(thing.object)) != rewriting.digest(thing.object):
+    async def secure(self, thing: Thing) -> bool:
+        """Sees to it that an original may go: its copy is there, is this move's, and as the original is now. Whether
+        the original has been let go for that copy."""
+        copied = await self._found(thing)
+        known, uid = "", objects.uid(thing.object)
+        if copied is not None and self._is_copy(copied, uid):
+            known = objects.annotations(copied).get(rewriting.CONTENT, "")
+            if rewriting.was_let_go(thing.object, self._move, known):
+                return True
+            thing = rewriting.restored(thing, self._move, copied)
+        if not known or not known == self._contents.get(uid) == rewriting.content(thing.object):
             await self.copy(thing)
+        return False
+
+    def _is_copy(self, copied: Object, uid: str) -> bool:
+        is_of_this_move = objects.labels(copied).get(rewriting.MOVE) == self._move
+        return is_of_this_move and objects.annotations(copied).get(rewriting.SOURCE) == uid
 
     async def copy(self, thing: Thing) -> None:
         """Each step is left out where it has been taken: what is complete and up to date costs one look. A controller
@@ -55,20 +65,25 @@ class Copier:
                 await asyncio.sleep(attempt * _PAUSE)
 
     async def _complete(self, thing: Thing) -> None:
-        content = rewriting.digest(thing.object)
+        content, uid = rewriting.content(thing.object), objects.uid(thing.object)
         wanted = rewriting.copy(thing, self._move, self._owners, self.mover)
         found = await self._made(thing, wanted)
-        self._owners[objects.uid(thing.object)] = objects.uid(found)
-        if content not in self._reported:
+        self._owners[uid] = objects.uid(found)
+        if self._reported.get(uid) != content:
             found = await self._report(thing, wanted, found)
-            self._reported.add(content)
+            self._reported[uid] = content
         await self._manage(thing, found)
-        self._contents[objects.uid(thing.object)] = content
+        self._contents[uid] = content
+
+    async def _found(self, thing: Thing) -> Object | None:
+        try:
+            return await self._target.get(thing.resource, objects.name(thing.object), objects.namespace(thing.object))
+        except errors.NotFound:
+            return None
 
     async def _made(self, thing: Thing, wanted: Object) -> Object:
-        try:
-            found = await self._target.get(thing.resource, objects.name(wanted), objects.namespace(wanted))
-        except errors.NotFound:
+        found = await self._found(thing)
+        if found is None:
             return await self._target.create(thing.resource, wanted)
         if objects.labels(found).get(rewriting.MOVE) != self._move:
             raise CannotMove(f"{thing} {_TAKEN}")

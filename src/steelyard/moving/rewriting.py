@@ -2,11 +2,12 @@
 
 A copy has everything but what a server gives (UID, revision, times): labels, annotations, finalizers, status, who
 manages which field. Owner references lead to the copies of the owners. Until it is resumed it is paused, and carries
-which move made it, of which object, and a digest of what that held.
+which move made it, of which object, and digests of what that held.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -25,16 +26,18 @@ MOVE: Final = "steelyard.dev/move"
 SOURCE: Final = "steelyard.dev/moved-from"
 """Annotation of a copy: the UID of the original."""
 CONTENT: Final = "steelyard.dev/moved-content"
-"""Annotation of a copy: a digest of what the original held."""
+"""Annotation of a copy: digests of what the original held, and of what is left of that when it is let go."""
 WAS_PAUSED: Final = "steelyard.dev/was-paused"
 """Annotation: what stood in the place of the pause before the move, and is put back."""
 LET_GO: Final = "steelyard.dev/let-go"
-"""Annotation of an original: its finalizers are taken off for this move, its copy has them."""
+"""Annotation of an original: its finalizers are taken off for this move, its copy has them. Whoever may write the
+object may say so, too: it counts together with what the copy says only."""
 
 _OF_THE_SERVER: Final = (
     "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
     "managedFields", "selfLink",
 )  # fmt: skip
+_PROTECTION: Final = "deletionProtection"
 _OWN: Final = (MOVE, SOURCE, CONTENT, WAS_PAUSED, LET_GO)
 _AUTHORS: Final = (
     (authors.AUTHOR, authors.GROUPS),
@@ -104,7 +107,7 @@ def copy(thing: Thing, move: str, owners: Mapping[str, str], mover: authors.Auth
     before = objects.metadata(obj)
     metadata: Object = {key: value for key, value in before.items() if key not in _OF_THE_SERVER}
     annotations = {key: value for key, value in objects.annotations(obj).items() if key not in (MOVE, LET_GO)}
-    annotations |= {SOURCE: objects.uid(obj), CONTENT: digest(thing.object)}
+    annotations |= {SOURCE: objects.uid(obj), CONTENT: content(thing.object)}
     if thing.pause is not None:
         if objects.annotations(obj).get(MOVE) != move:
             annotations.pop(WAS_PAUSED, None)
@@ -162,8 +165,16 @@ def managed(original: Object, owners: Mapping[str, str]) -> list[Any]:
     return found
 
 
-def digest(original: Object) -> str:
-    """Of all that a copy takes over."""
+def content(original: Object) -> str:
+    """Of all that a copy takes over, and of what `let_go` leaves of it.
+
+    >>> content({"metadata": {"finalizers": ["a"]}}).split("-")[1] == content({"metadata": {}}).split("-")[1]
+    True
+    """
+    return f"{_digest(original)}-{_digest(_bare(original))}"
+
+
+def _digest(original: Object) -> str:
     metadata = objects.metadata(original)
     annotations = {key: value for key, value in objects.annotations(original).items() if key not in _OWN}
     held: Object = {key: value for key, value in original.items() if key != "metadata"}
@@ -174,6 +185,50 @@ def digest(original: Object) -> str:
         "finalizers": metadata.get("finalizers"),
     }
     return hashlib.sha256(orjson.dumps(held, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+
+
+def _bare(original: Object) -> Object:
+    """Without what keeps it from going."""
+    obj = objects.copy(original)
+    obj["metadata"] = {key: value for key, value in objects.metadata(obj).items() if key != "finalizers"}
+    if PROTECTED in objects.annotations(obj):
+        obj["metadata"]["annotations"] = {
+            key: value for key, value in objects.annotations(obj).items() if key != PROTECTED
+        }
+    if _parameters(obj).get(_PROTECTION) is not None:
+        parameters = {key: value for key, value in _parameters(obj).items() if key != _PROTECTION}
+        obj["spec"] = {**objects.mapping(obj.get("spec")), "parameters": parameters}
+    return obj
+
+
+def _parameters(obj: Object) -> Object:
+    return objects.mapping(objects.at(obj, "spec", "parameters"))
+
+
+def was_let_go(original: Object, move: str, copied: str) -> bool:
+    """Whether it is what `let_go` leaves of an original whose copy says that it holds `copied`."""
+    is_marked = objects.annotations(original).get(LET_GO) == move
+    left = content(original).partition("-")[2]
+    return is_marked and not objects.finalizers(original) and left == copied.partition("-")[2]
+
+
+def restored(thing: Thing, move: str, copied: Object) -> Thing:
+    """An original that somebody has changed since it was let go, with what was taken off it then and its copy has."""
+    if objects.annotations(thing.object).get(LET_GO) != move:
+        return thing
+    obj = objects.copy(thing.object)
+    metadata = obj["metadata"] = dict(objects.metadata(obj))
+    finalizers = list(dict.fromkeys([*objects.finalizers(copied), *objects.finalizers(obj)]))
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    if thing.is_claim:
+        kept = objects.annotations(copied).get(PROTECTED)
+        if kept is not None:
+            metadata["annotations"] = {PROTECTED: kept, **objects.annotations(obj)}
+        if _parameters(copied).get(_PROTECTION):
+            parameters = {**_parameters(obj), _PROTECTION: True}
+            obj["spec"] = {**objects.mapping(obj.get("spec")), "parameters": parameters}
+    return dataclasses.replace(thing, object=obj)
 
 
 def let_go(thing: Thing, move: str) -> Object:
@@ -191,8 +246,8 @@ def let_go(thing: Thing, move: str) -> Object:
         # Nobody deletes what is protected; the copy still is.
         if PROTECTED in objects.annotations(obj):
             annotations[PROTECTED] = None
-        if objects.at(obj, "spec", "parameters", "deletionProtection"):
-            patch["spec"] = {"parameters": {"deletionProtection": False}}
+        if _parameters(obj).get(_PROTECTION):
+            patch["spec"] = {"parameters": {_PROTECTION: False}}
     return patch
 
 
