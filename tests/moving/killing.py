@@ -7,7 +7,7 @@ from typing import Any
 
 from steelyard.kube.client.interface import Client, ObjectList, PatchKind, Propagation, WatchEvent
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import Resource
+from steelyard.kube.resources import LEASES, Resource
 
 
 class Killed(BaseException):
@@ -73,11 +73,13 @@ class Mortal:
         raise AssertionError("a move watches nothing")
 
     async def create(self, resource: Resource, obj: Object, *, dry_run: bool = False) -> Object:
-        if dry_run or resource.plural.endswith("reviews"):
+        if dry_run or _is_aside(resource):
             return await self._client.create(resource, obj, dry_run=dry_run)
         return await self._fate.of(lambda: self._client.create(resource, obj))
 
     async def update(self, resource: Resource, obj: Object, *, subresource: str = "") -> Object:
+        if _is_aside(resource):
+            return await self._client.update(resource, obj, subresource=subresource)
         return await self._fate.of(lambda: self._client.update(resource, obj, subresource=subresource))
 
     async def patch(
@@ -138,3 +140,8 @@ class Mortal:
 
     async def close(self) -> None:
         await self._client.close()
+
+
+def _is_aside(resource: Resource) -> bool:
+    """What is asked, and the Lease, which is written whenever its time has come: no write of a move."""
+    return resource == LEASES or resource.plural.endswith("reviews")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
+import dataclasses
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from steelyard.api.claims import PROTECTED
+from steelyard.api.clusterapi import wellknown
 from steelyard.api.clusterapi.resources import CLUSTERS, MACHINES
 from steelyard.api.resources import SIMULATED_CLUSTERS
 from steelyard.cli.exits import Exit
@@ -22,14 +25,18 @@ from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, Resource
+from steelyard.kube.runtime.leadership import Terms
 from steelyard.moving import kinds, preparing, reading, rewriting
 from steelyard.moving import record as records
+from steelyard.moving.belongings import Thing
 from steelyard.moving.carrying import Manner, Mover
+from steelyard.moving.copying import Copier
 from steelyard.moving.preparing import CannotMove
 from tests.inprocess import CLAIMS, claim
 from tests.management import clusters
 from tests.moving.killing import Fate, Mortal
 
+DEADLINE: Final = 120.0
 UNATTENDED: Final = Manner(is_attended=False)
 PASSIVE = {
     "ClusterRoleBinding", "ConfigMap", "Deployment", "Namespace", "NetworkPolicy", "Password", "Role", "RoleBinding",
@@ -271,6 +278,75 @@ async def test_who_puts_finalizers_on_again_and_again_is_told_of_by_them(tmp_pat
         record = await begun(source, target)
         with pytest.raises(CannotMove, match=r"puts these finalizers on it: example\.com/kept"):
             await Mover(Holding(source, Fate()), target, record, UNATTENDED).run()
+
+
+async def test_a_move_is_not_cancelled_while_it_runs_elsewhere(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        await add_cluster(source)
+        labels = {wellknown.CLUSTER_NAME_LABEL: "own"}
+        names = {f"s{number}" for number in range(5)}
+        for name in names:
+            metadata: Object = {"name": name, "namespace": "default", "labels": labels}
+            await add(source, SECRETS, name, metadata=metadata, stringData={"key": "the only one"})
+        record = await begun(source, target)
+        copied, tried = asyncio.Event(), asyncio.Event()
+
+        class Slow(Mover):
+            async def _copy(self) -> None:
+                await super()._copy()
+                copied.set()
+                await tried.wait()
+
+        async def cancel() -> None:
+            await copied.wait()
+            found = await records.read(source)
+            assert found is not None
+            assert found.can_be_cancelled
+            waits = Manner(is_attended=False, tell=lambda _: tried.set(), terms=Terms(pause=0.1))
+            with pytest.raises(CannotMove, match="another process has finished this move"):
+                await Mover(source, target, found, waits).cancel()
+
+        async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
+            group.create_task(cancel())
+            moved = await Slow(source, target, record, UNATTENDED).run()
+        assert moved.moved == 6
+        assert {objects.name(each) for each in (await target.list(SECRETS, "default")).items} >= names
+
+
+async def test_a_record_that_another_has_written_stops_a_move_before_it_removes_anything(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        await add_cluster(source)
+        record = await begun(source, target)
+
+        class Overtaken(Mover):
+            async def _copy(self) -> None:
+                await super()._copy()
+                found = await records.read(source)
+                assert found is not None
+                await records.write(source, dataclasses.replace(found, phase="cancelling"))
+
+        with pytest.raises(CannotMove, match="another process works on this move"):
+            await Overtaken(source, target, record, UNATTENDED).run()
+        assert (await source.list(CLUSTERS)).items
+        assert await Mover(source, target, record, UNATTENDED).cancel() == 1
+        assert not (await target.list(CLUSTERS)).items
+        assert not objects.at(await source.get(CLUSTERS, "own", "default"), "spec", "paused")
+
+
+async def test_nothing_is_removed_whose_copy_is_gone(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        await add_cluster(source)
+        await add(source, SECRETS, "own-ca", stringData={"tls.key": "the only one"})
+        record = await begun(source, target)
+
+        class Robbed(Mover):
+            async def _vanish(self, client: Client, thing: Thing, copier: Copier | None = None) -> None:
+                if thing.resource == SECRETS:
+                    await target.delete(SECRETS, "own-ca", "default")
+                await super()._vanish(client, thing, copier)
+
+        await Robbed(source, target, record, UNATTENDED).run()
+        assert await target.get(SECRETS, "own-ca", "default")
 
 
 @pytest.mark.parametrize("kind", offering.STANDARD.kinds, ids=lambda kind: str(kind.noun))

@@ -20,8 +20,9 @@ from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES
+from steelyard.kube.runtime.leadership import Terms
 from steelyard.moving import belongings as selecting
-from steelyard.moving import checking, copying, reading, rewriting
+from steelyard.moving import checking, copying, holding, reading, rewriting
 from steelyard.moving import record as records
 from steelyard.moving.belongings import Belongings, Thing
 from steelyard.moving.preparing import CannotMove
@@ -30,6 +31,10 @@ from steelyard.moving.record import Record
 _TRIES: Final = 5
 _LOOK_AGAIN: Final = 0.2
 _SHOWN: Final = 5
+_ANOTHER: Final = (
+    f"another process works on this move, or has ended it: ConfigMap {records.NAMESPACE}/{records.NAME} is not as it "
+    "was left. Run the command again, to see how far it is"
+)
 _TELLING: Final = frozenset(
     each.kind
     for each in (
@@ -47,6 +52,8 @@ class Manner:
     patience: float = 60.0
     """Seconds to wait for that."""
     tell: Callable[[str], None] = lambda _: None
+    terms: Terms = Terms()
+    """By which one process at a time works on a move."""
 
 
 @frozen
@@ -69,6 +76,14 @@ class Mover:
 
     async def run(self) -> Moved:
         """To the end. Raises CannotMove and ApiError; then the same again goes on."""
+        return await holding.alone(self._source, self._run, self._manner.tell, self._manner.terms)
+
+    async def cancel(self) -> int:
+        """Takes the copies away and lets the source go on; how many copies there were."""
+        return await holding.alone(self._source, self._cancel, self._manner.tell, self._manner.terms)
+
+    async def _run(self) -> Moved:
+        await self._look_again()
         if self._record.phase == "cancelling":
             raise CannotMove("this move is being cancelled: finish that with --cancel")
         if self._record.phase == "pausing":
@@ -81,11 +96,11 @@ class Mover:
             await self._remove()
             await self._advance("resuming")
         await self._resume()
-        await records.remove(self._source)
+        await self._end()
         return Moved(self._count, tuple(self._left))
 
-    async def cancel(self) -> int:
-        """Takes the copies away and lets the source go on; how many copies there were."""
+    async def _cancel(self) -> int:
+        await self._look_again()
         if not self._record.can_be_cancelled:
             raise CannotMove(
                 f"it is too late to cancel: the move is {self._record.phase}. Finish it, and move everything back"
@@ -98,13 +113,31 @@ class Mover:
         for each in originals:
             if objects.annotations(each.object).get(rewriting.MOVE) == self._record.id:
                 await self._patch(self._source, each, rewriting.resumed(each))
-        await records.remove(self._source)
+        await self._end()
         return len(copies)
+
+    async def _look_again(self) -> None:
+        """How far it is, now that nobody else works on it."""
+        found = await records.read(self._source)
+        if found is None or found.id != self._record.id:
+            raise CannotMove("another process has finished this move, or cancelled it: there is nothing left to do")
+        self._record = found
 
     async def _advance(self, phase: records.Phase) -> None:
         if self._record.phase != phase:
-            self._record = dataclasses.replace(self._record, phase=phase)
-            await records.write(self._source, self._record)
+            await self._write(dataclasses.replace(self._record, phase=phase))
+
+    async def _write(self, record: Record) -> None:
+        try:
+            self._record = await records.write(self._source, record)
+        except (errors.Conflict, errors.NotFound):
+            raise CannotMove(_ANOTHER) from None
+
+    async def _end(self) -> None:
+        try:
+            await records.remove(self._source, self._record)
+        except errors.Conflict:
+            raise CannotMove(_ANOTHER) from None
 
     async def _belongings(self) -> Belongings:
         found = await reading.everything(self._source, await reading.served(self._source))
@@ -146,8 +179,7 @@ class Mover:
         if deleted:
             raise CannotMove("somebody has deleted these in the meantime; --cancel, and they go:", _some(deleted))
         kinds = tuple(dict.fromkeys(each.resource for each in belongings.moving))
-        self._record = dataclasses.replace(self._record, kinds=kinds)
-        await records.write(self._source, self._record)
+        await self._write(dataclasses.replace(self._record, kinds=kinds))
         self._manner.tell(f"Copying {len(belongings.moving)} objects to {self._record.server}.")
         for name in belongings.namespaces:
             await self._ensure_namespace(name)

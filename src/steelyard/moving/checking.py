@@ -70,7 +70,7 @@ async def _lacking(source: Client, target: Client, belongings: Belongings) -> li
         *permits.only(("get", "create"), NAMESPACES),
     ]
     of_source = permits.only(("get", "list", "patch", "delete"), *resources)
-    of_record = permits.only(("get", "create", "patch", "delete"), CONFIG_MAPS)
+    of_record = [*permits.only(("get", "create", "patch", "delete"), CONFIG_MAPS), *permits.of_leases()]
     found: list[str] = []
     for client, wanted, where in ((target, of_target, "target"), (source, [*of_source, *of_record], "source")):
         missing = permits.words(await asking.missing(client, wanted))

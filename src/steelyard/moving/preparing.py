@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 
 from steelyard.frozen import frozen
-from steelyard.kube import objects
+from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.moving import belongings as selecting
 from steelyard.moving import checking, obstacles, reading
@@ -92,5 +92,7 @@ async def begun(source: Client, target: Client, namespaces: Sequence[str] | None
 
 async def begin(source: Client, prepared: Prepared) -> Record:
     """From here on there is a move, whatever becomes of the caller."""
-    await records.write(source, prepared.record, is_new=True)
-    return prepared.record
+    try:
+        return await records.create(source, prepared.record)
+    except errors.AlreadyExists:
+        raise CannotMove("another move out of this API has begun in the meantime: finish that first") from None

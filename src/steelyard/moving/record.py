@@ -5,11 +5,13 @@
          \\-----------/
 
 One move at a time goes out of an API. Whoever runs the command again goes on where it stands; who names another target
-or other namespaces is refused.
+or other namespaces is refused. A write counts for the record that was read only: of two processes that think that they
+have the move, one is stopped.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Final, Literal, TypeAlias, cast, get_args
 
 import orjson
@@ -45,6 +47,8 @@ class Record:
     """Claims that stay: kind, namespace, name."""
     kinds: tuple[Resource, ...] = ()
     """Of what has been copied; known from copying on."""
+    revision: str = ""
+    """Of the ConfigMap, as it was read or written last."""
 
     @property
     def can_be_cancelled(self) -> bool:
@@ -83,6 +87,7 @@ async def read(client: Client) -> Record | None:
             None if namespaces is None else tuple(map(str, namespaces)),
             tuple(cast("tuple[str, str, str]", tuple(map(str, each))) for each in content["leftBehind"]),
             tuple(Resource(*each) for each in content["kinds"]),
+            objects.resource_version(found),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise Unreadable(
@@ -90,7 +95,29 @@ async def read(client: Client) -> Record | None:
         ) from error
 
 
-async def write(client: Client, record: Record, *, is_new: bool = False) -> None:
+async def create(client: Client, record: Record) -> Record:
+    """Raises AlreadyExists where a move has begun."""
+    body: Object = {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.kind, "data": _data(record)}
+    made = await client.create(CONFIG_MAPS, {**body, "metadata": {"name": NAME, "namespace": NAMESPACE}})
+    return dataclasses.replace(record, revision=objects.resource_version(made))
+
+
+async def write(client: Client, record: Record) -> Record:
+    """Raises Conflict where it has been written since it was read, and NotFound where it is gone."""
+    patch: Object = {"metadata": {"resourceVersion": record.revision}, "data": _data(record)}
+    written = await client.patch(CONFIG_MAPS, NAME, patch, NAMESPACE)
+    return dataclasses.replace(record, revision=objects.resource_version(written))
+
+
+async def remove(client: Client, record: Record) -> None:
+    """Raises Conflict as `write` does."""
+    try:
+        await client.delete(CONFIG_MAPS, NAME, NAMESPACE, resource_version=record.revision)
+    except errors.NotFound:
+        return
+
+
+def _data(record: Record) -> Object:
     content: Object = {
         "id": record.id,
         "phase": record.phase,
@@ -100,19 +127,4 @@ async def write(client: Client, record: Record, *, is_new: bool = False) -> None
         "leftBehind": record.left_behind,
         "kinds": [[each.group, each.version, each.plural, each.kind, each.namespaced] for each in record.kinds],
     }
-    data = {_KEY: orjson.dumps(content, option=orjson.OPT_INDENT_2).decode()}
-    if not is_new:
-        await client.patch(CONFIG_MAPS, NAME, {"data": data}, NAMESPACE)
-        return
-    metadata: Object = {"name": NAME, "namespace": NAMESPACE}
-    await client.create(
-        CONFIG_MAPS,
-        {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.kind, "metadata": metadata, "data": data},
-    )
-
-
-async def remove(client: Client) -> None:
-    try:
-        await client.delete(CONFIG_MAPS, NAME, NAMESPACE)
-    except errors.NotFound:
-        return
+    return {_KEY: orjson.dumps(content, option=orjson.OPT_INDENT_2).decode()}

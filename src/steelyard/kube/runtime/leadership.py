@@ -75,6 +75,11 @@ class Leadership:
         self.problem = ""
         """Why the last attempt failed, where nobody else was the reason."""
 
+    @property
+    def holder(self) -> str:
+        """Who had it when it was last looked at; nothing for nobody."""
+        return self._holder
+
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncGenerator[asyncio.Future[None]]:
         """Once it is ours; the future fails with `Lost` when it no longer is. Given back at the end."""
