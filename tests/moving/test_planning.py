@@ -89,11 +89,27 @@ def test_owners_come_before_what_they_own_whatever_order_they_are_found_in() -> 
     ]
 
 
+def test_what_belongs_by_inventory_or_name_comes_after_what_it_belongs_to() -> None:
+    cluster = part(capi.CLUSTERS, "shop")
+    authority = thing(SECRETS, "shop-ca")
+    database = part(DATABASES, "a-shop")
+    asked = claim(cluster, database)
+    cluster.object["metadata"]["ownerReferences"] = [objects.owner_reference(asked.object, controller=True)]
+    found = [authority, database, cluster, asked]
+    chosen = belongings.select(found, ["team-a"])
+    assert names(chosen) == ["WorkloadCluster/shop", "Cluster/shop", "Database/a-shop", "Secret/shop-ca"]
+    roots = belongings.tops(chosen.moving)
+    assert roots == (objects.uid(asked.object),)
+    assert belongings.belonging_to([*found, OTHER, thing(capi.CLUSTERS, "new")], roots) == chosen
+
+
 def test_a_circle_of_owners_is_no_obstacle() -> None:
     one = thing(capi.MACHINE_SETS, "one")
     two = thing(capi.MACHINE_SETS, "two", one)
     one.object["metadata"]["ownerReferences"] = [objects.owner_reference(two.object)]
-    assert sorted(names(belongings.select([one, two], None))) == ["MachineSet/one", "MachineSet/two"]
+    chosen = belongings.select([one, two], None)
+    assert sorted(names(chosen)) == ["MachineSet/one", "MachineSet/two"]
+    assert len(belongings.tops(chosen.moving)) == 2
 
 
 OTHER = thing(capi.CLUSTERS, "other", namespace="team-b")

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from steelyard.api.claims import PROTECTED
 from steelyard.api.clusterapi import wellknown
-from steelyard.api.clusterapi.resources import CLUSTERS, MACHINES
+from steelyard.api.clusterapi.resources import CLUSTER_RESOURCE_SETS, CLUSTERS, MACHINES
 from steelyard.api.resources import SIMULATED_CLUSTERS
 from steelyard.cli.exits import Exit
 from steelyard.cli.main import app
@@ -34,7 +34,7 @@ from steelyard.moving.copying import Copier
 from steelyard.moving.preparing import CannotMove
 from tests.inprocess import CLAIMS, claim
 from tests.management import clusters
-from tests.moving.killing import Fate, Mortal
+from tests.moving.killing import Fate, Killed, Mortal
 
 DEADLINE: Final = 120.0
 UNATTENDED: Final = Manner(is_attended=False)
@@ -347,6 +347,82 @@ async def test_nothing_is_removed_whose_copy_is_gone(tmp_path: Path) -> None:
 
         await Robbed(source, target, record, UNATTENDED).run()
         assert await target.get(SECRETS, "own-ca", "default")
+
+
+async def test_what_is_made_after_the_check_stays_and_keeps_nothing_from_moving(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        await add_cluster(source)
+
+        class Busy(Mover):
+            async def _pause(self) -> None:
+                await add_cluster(source, "early")
+                await super()._pause()
+                await add_cluster(source, "late")
+                await source.create(CLAIMS, claim("young"))
+
+        moved = await Busy(source, target, await begun(source, target), UNATTENDED).run()
+        assert sorted(moved.left) == ["Cluster default/early", "Cluster default/late", "WorkloadCluster default/young"]
+        assert [objects.name(each) for each in (await target.list(CLUSTERS)).items] == ["own"]
+        assert not (await target.list(CLAIMS)).items
+        for name in ("early", "late"):
+            assert not objects.at(await source.get(CLUSTERS, name, "default"), "spec", "paused")
+
+
+async def test_what_somebody_lets_go_on_is_paused_again_before_it_goes(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        await add_cluster(source)
+        meddling = iter((True,))
+
+        class Meddled(Mover):
+            async def _vanish(self, client: Client, thing: Thing, copier: Copier | None = None) -> None:
+                if next(meddling, False):
+                    await source.patch(CLUSTERS, "own", {"spec": {"paused": None}}, "default")
+                await super()._vanish(client, thing, copier)
+
+        record = await begun(source, target)
+        with pytest.raises(CannotMove, match="somebody has let Cluster default/own go on at the source"):
+            await Meddled(source, target, record, UNATTENDED).run()
+        assert (await Mover(source, target, record, UNATTENDED).run()).moved == 1
+        assert not objects.at(await target.get(CLUSTERS, "own", "default"), "spec", "paused")
+
+
+async def test_a_secret_known_by_its_name_goes_though_its_cluster_went_before(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        await add_cluster(source)
+        await add(source, SECRETS, "own-ca", stringData={"tls.key": "the only one"})
+
+        class Killing(Mover):
+            async def _vanish(self, client: Client, thing: Thing, copier: Copier | None = None) -> None:
+                assert thing.resource == SECRETS, "the Secret goes before its Cluster"
+                await source.delete(CLUSTERS, "own", "default")
+                raise Killed
+
+        record = await begun(source, target)
+        with pytest.raises(Killed):
+            await Killing(source, target, record, UNATTENDED).run()
+        await Mover(source, target, record, UNATTENDED).run()
+        with pytest.raises(errors.NotFound):
+            await source.get(SECRETS, "own-ca", "default")
+        assert await target.get(SECRETS, "own-ca", "default")
+
+
+async def test_what_comes_late_of_another_kind_is_resumed_as_well(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        owner = await add_cluster(source)
+
+        class Busy(Mover):
+            async def _remove(self) -> None:
+                reference = objects.owner_reference(owner)
+                metadata: Object = {"name": "late", "namespace": "default", "ownerReferences": [reference]}
+                spec: Object = {"clusterSelector": {"matchLabels": {"a": "b"}}, "resources": []}
+                spec["resources"].append({"kind": "Secret", "name": "x"})
+                await add(source, CLUSTER_RESOURCE_SETS, "late", metadata=metadata, spec=spec)
+                await super()._remove()
+
+        await Busy(source, target, await begun(source, target), UNATTENDED).run()
+        late = await target.get(CLUSTER_RESOURCE_SETS, "late", "default")
+        assert rewriting.MOVE not in objects.labels(late)
+        assert wellknown.PAUSED_ANNOTATION not in objects.annotations(late)
 
 
 @pytest.mark.parametrize("kind", offering.STANDARD.kinds, ids=lambda kind: str(kind.noun))

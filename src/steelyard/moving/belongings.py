@@ -83,19 +83,26 @@ def select(
     """Of everything `found`, what moves with these namespaces; None is all. `left_behind` are claims that stay with
     what is theirs, by kind, namespace and name."""
     everything = list(found)
+    roots = [
+        objects.uid(each.object)
+        for each in everything
+        if _is_within(each, namespaces) and (each.is_claim or _is_of_a_cluster(each))
+    ]
+    return belonging_to(everything, roots, left_behind)
+
+
+def belonging_to(
+    found: Iterable[Thing], roots: Iterable[str], left_behind: Iterable[tuple[str, str, str]] = ()
+) -> Belongings:
+    """Of everything `found`, what moves with these, by their UIDs: whatever else has come about since stays."""
+    everything = list(found)
     by_uid: dict[str, Thing] = {objects.uid(each.object): each for each in everything}
-    by_name = {(each.resource.group, each.resource.kind, *each.place[2:]): each for each in everything}
+    holders = _holders(everything)
     stays = set(left_behind)
-    kept = {uid for uid, each in by_uid.items() if each.is_claim and _named(each) in stays}
-    kept = _closure(kept, by_uid, by_name, everything)
-    roots = {
-        uid
-        for uid, each in by_uid.items()
-        if uid not in kept and _is_within(each, namespaces) and (each.is_claim or _is_of_a_cluster(each))
-    }
-    wanted = _closure(roots, by_uid, by_name, everything) - kept
+    kept = _closure({uid for uid, each in by_uid.items() if each.is_claim and _named(each) in stays}, holders)
+    wanted = _closure({uid for uid in roots if uid in by_uid and uid not in kept}, holders) - kept
     moving = ordered([by_uid[uid] for uid in wanted])
-    copied = [each for each in _referred(moving, by_name) if objects.uid(each.object) not in wanted]
+    copied = [each for each in _referred(moving, _by_name(everything)) if objects.uid(each.object) not in wanted]
     used = [objects.namespace(each.object) for each in (*moving, *copied)]
     made = [objects.name(each.object) for each in moving if each.resource == NAMESPACES]
     return Belongings(
@@ -103,6 +110,14 @@ def select(
         tuple(copied),
         tuple(dict.fromkeys(filter(None, (*made, *used)))),
     )
+
+
+def tops(moving: Sequence[Thing]) -> tuple[str, ...]:
+    """UIDs of those that belong to none of the others: by them all are found again. Of a circle, all."""
+    uids = {objects.uid(each.object) for each in moving}
+    holders = _holders(moving)
+    found = {uid for uid in uids if not uids.intersection(holders.get(uid, ()))}
+    return tuple(sorted(found | (uids - _closure(found, holders))))
 
 
 def _named(thing: Thing) -> tuple[str, str, str]:
@@ -125,30 +140,40 @@ def _is_of_a_cluster(thing: Thing) -> bool:
     )
 
 
-def _closure(
-    roots: Iterable[str],
-    by_uid: Mapping[str, Thing],
-    by_name: Mapping[tuple[str, str, str, str], Thing],
-    everything: Sequence[Thing],
-) -> set[str]:
-    """With everything that is owned by it, or recorded in the inventory of a claim in it."""
-    owned: dict[str, list[str]] = {}
-    for each in everything:
-        for reference in objects.owner_references(each.object):
-            owned.setdefault(str(reference.get("uid")), []).append(objects.uid(each.object))
+def _by_name(things: Iterable[Thing]) -> dict[tuple[str, str, str, str], Thing]:
+    return {(each.resource.group, each.resource.kind, *each.place[2:]): each for each in things}
+
+
+def _holders(things: Sequence[Thing]) -> dict[str, list[str]]:
+    """From the UID of each to those of what it belongs to: its owners, the claim whose inventory names it, the Cluster
+    whose name it bears."""
+    by_name = _by_name(things)
+    found: dict[str, list[str]] = {}
+    for each in things:
+        uid = objects.uid(each.object)
+        found.setdefault(uid, []).extend(_owners(each))
+        if each.is_claim:
+            for part in _parts(each.object, by_name):
+                found.setdefault(objects.uid(part.object), []).append(uid)
+        if each.is_cluster:
+            for secret in _secrets_of(each.object, by_name):
+                found.setdefault(objects.uid(secret.object), []).append(uid)
+    return found
+
+
+def _closure(roots: Iterable[str], holders: Mapping[str, Iterable[str]]) -> set[str]:
+    """With everything that belongs to it."""
+    held: dict[str, list[str]] = {}
+    for uid, above in holders.items():
+        for each in above:
+            held.setdefault(each, []).append(uid)
     wanted: set[str] = set()
     waiting = list(roots)
     while waiting:
         uid = waiting.pop()
-        if uid in wanted:
-            continue
-        wanted.add(uid)
-        waiting += owned.get(uid, ())
-        thing = by_uid[uid]
-        if thing.is_claim:
-            waiting += (objects.uid(part.object) for part in _parts(thing.object, by_name))
-        if thing.is_cluster:
-            waiting += (objects.uid(each.object) for each in _secrets_of(thing.object, by_name))
+        if uid not in wanted:
+            wanted.add(uid)
+            waiting += held.get(uid, ())
     return wanted
 
 
@@ -171,12 +196,14 @@ def _secrets_of(cluster: Object, by_name: Mapping[tuple[str, str, str, str], Thi
 
 
 def ordered(things: Sequence[Thing]) -> list[Thing]:
-    """Owners before what they own; among those that could be next, claims before Clusters before the rest, by name."""
-    by_uid: dict[str, Thing] = {objects.uid(each.object): each for each in things}
+    """What others belong to before them; among those that could be next, claims before Clusters before the rest, by
+    name."""
+    uids = {objects.uid(each.object) for each in things}
+    holders = _holders(things)
     placed: dict[str, Thing] = {}
     left = sorted(things, key=_rank)
     while left:
-        ready = [each for each in left if all(uid in placed or uid not in by_uid for uid in _owners(each))]
+        ready = [each for each in left if _held_by(each, holders, uids) <= placed.keys()]
         # A circle has no order: it is taken as it comes, and the references follow when all are there.
         for each in ready or left[:1]:
             placed[objects.uid(each.object)] = each
@@ -184,11 +211,16 @@ def ordered(things: Sequence[Thing]) -> list[Thing]:
     return list(placed.values())
 
 
+def _held_by(thing: Thing, holders: Mapping[str, Iterable[str]], among: set[str]) -> set[str]:
+    return among.intersection(holders.get(objects.uid(thing.object), ()))
+
+
 def _rank(thing: Thing) -> tuple[bool, bool, tuple[str, str, str, str]]:
     return not thing.is_claim, not thing.is_cluster, thing.place
 
 
 def _owners(thing: Thing) -> list[str]:
+    """Their UIDs."""
     return [str(each.get("uid")) for each in objects.owner_references(thing.object)]
 
 

@@ -109,8 +109,7 @@ class Mover:
         copies = await self._copies()
         for each in reversed(selecting.ordered(copies)):
             await self._vanish(self._target, each)
-        originals = await reading.everything(self._source, await reading.served(self._source))
-        for each in originals:
+        for each in await self._everything():
             if objects.annotations(each.object).get(rewriting.MOVE) == self._record.id:
                 await self._patch(self._source, each, rewriting.resumed(each))
         await self._end()
@@ -139,13 +138,20 @@ class Mover:
         except errors.Conflict:
             raise CannotMove(_ANOTHER) from None
 
+    async def _everything(self) -> list[Thing]:
+        return await reading.everything(self._source, await reading.served(self._source))
+
     async def _belongings(self) -> Belongings:
-        found = await reading.everything(self._source, await reading.served(self._source))
-        return selecting.select(found, self._record.namespaces, self._record.left_behind)
+        """What moves, with what has come to belong to it since; what somebody else has made in the namespaces stays."""
+        return selecting.belonging_to(await self._everything(), self._record.roots, self._record.left_behind)
 
     async def _pause(self) -> None:
         moving = (await self._belongings()).moving
         self._manner.tell(f"Pausing {len(moving)} objects at the source.")
+        await self._hold(moving)
+
+    async def _hold(self, moving: Sequence[Thing]) -> None:
+        """Pauses what is not: at first all of it, later what has come about since, or was let go on by somebody."""
         # What acts on others first: a claim that is paused changes no cluster any more.
         for each in moving:
             patch = rewriting.paused(each, self._record.id)
@@ -174,12 +180,12 @@ class Mover:
             ) from None
 
     async def _copy(self) -> None:
+        await self._hold((await self._belongings()).moving)
         belongings = await self._belongings()
         deleted = [str(each) for each in belongings.moving if objects.is_being_deleted(each.object)]
         if deleted:
             raise CannotMove("somebody has deleted these in the meantime; --cancel, and they go:", _some(deleted))
-        kinds = tuple(dict.fromkeys(each.resource for each in belongings.moving))
-        await self._write(dataclasses.replace(self._record, kinds=kinds))
+        await self._record_kinds(belongings.moving)
         self._manner.tell(f"Copying {len(belongings.moving)} objects to {self._record.server}.")
         for name in belongings.namespaces:
             await self._ensure_namespace(name)
@@ -191,6 +197,12 @@ class Mover:
         for each in belongings.moving:
             await copier.copy(each)
         self._tell_of_authors(belongings, copier.mover)
+
+    async def _record_kinds(self, things: Iterable[Thing]) -> None:
+        """Before there are copies of them: only so are these found again."""
+        kinds = tuple(dict.fromkeys([*self._record.kinds, *(each.resource for each in things)]))
+        if kinds != self._record.kinds:
+            await self._write(dataclasses.replace(self._record, kinds=kinds))
 
     def _tell_of_authors(self, belongings: Belongings, mover: authors.Author) -> None:
         for each in belongings.claims:
@@ -211,20 +223,37 @@ class Mover:
                 await self._target.create(NAMESPACES, body)
 
     async def _remove(self) -> None:
-        belongings = await self._belongings()
         copies = await self._copies()
+        belongings = await self._copied(copies)
+        await self._hold(belongings.moving)
+        known = {objects.annotations(each.object).get(rewriting.SOURCE, "") for each in copies}
         copier = copying.Copier(self._target, self._record.id, await checking.mover(self._target))
         copier.know(copies)
-        known = {objects.annotations(each.object).get(rewriting.SOURCE, "") for each in copies}
-        mine = [each for each in belongings.moving if _belongs(each, known)]
-        self._left = [str(each) for each in belongings.moving if each not in mine]
-        # Owners that were copied late must be there before what they own.
-        for each in mine:
-            if objects.uid(each.object) not in known:
-                await copier.copy(each)
+        # What came late is read anew, since it has just been paused; owners are there before what they own.
+        belongings = await self._copied(copies)
+        mine = belongings.moving
+        late = [each for each in mine if objects.uid(each.object) not in known]
+        await self._record_kinds(late)
+        for each in late:
+            await copier.copy(each)
         self._manner.tell(f"Removing {len(mine)} objects at the source, without effect on what they stand for.")
         for each in reversed(mine):
             await self._vanish(self._source, each, copier)
+        there = selecting.select(await self._everything(), self._record.namespaces, self._record.left_behind)
+        self._left = [str(each) for each in there.moving]
+
+    async def _copied(self, copies: Sequence[Thing]) -> Belongings:
+        """What there is at the source of that which was copied, with what has come to belong to it since: by what the
+        copies say, since what led to it may be gone. A copy speaks of an object of its own name only."""
+        found = await self._everything()
+        places = {objects.uid(each.object): each.place for each in found}
+        known = {
+            uid
+            for each in copies
+            if places.get(uid := objects.annotations(each.object).get(rewriting.SOURCE, ""), each.place) == each.place
+        }
+        roots = [objects.uid(each.object) for each in found if _belongs(each, known)]
+        return selecting.belonging_to(found, roots, self._record.left_behind)
 
     async def _vanish(self, client: Client, thing: Thing, copier: copying.Copier | None = None) -> None:
         """Takes an object away without anybody's noticing but by its absence: finalizers first, and only the state that
@@ -235,6 +264,8 @@ class Mover:
             if found is None:
                 return
             seen = dataclasses.replace(thing, object=found)
+            if copier is not None and not rewriting.is_held(seen):
+                raise CannotMove(f"somebody has let {thing} go on at the source: the same command pauses it again")
             with contextlib.suppress(errors.Conflict):
                 is_let_go = copier is not None and await copier.secure(seen)
                 with contextlib.suppress(errors.NotFound):

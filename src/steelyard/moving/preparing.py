@@ -58,9 +58,11 @@ async def prepare(
         raise CannotMove("there is nothing to move: no claims, and nothing of Cluster API, in what was named")
     by_uid: dict[str, Thing] = {objects.uid(each.object): each for each in found}
     problems = [*obstacles.unsettled(chosen), *obstacles.orphaned(chosen, by_uid)]
-    record = Record(
-        str(uuid.uuid4()), "pausing", identity, server, None if namespaces is None else tuple(namespaces), stays
-    )
+    roots = selecting.tops(chosen.moving)
+    if len(roots) > records.MOST_ROOTS:
+        problems.append(f"it is too much for one move ({len(roots)} claims and clusters): name fewer namespaces")
+    scope = None if namespaces is None else tuple(namespaces)
+    record = Record(str(uuid.uuid4()), "pausing", identity, server, scope, roots, stays)
     problems += await checking.problems(source, target, chosen, record.id)
     if problems:
         raise CannotMove("nothing was changed, since this stands against it:", problems)

@@ -26,6 +26,8 @@ Phase: TypeAlias = Literal["pausing", "copying", "removing", "resuming", "cancel
 NAMESPACE: Final = "kube-system"
 NAME: Final = "steelyard-move"
 _KEY: Final = "move.json"
+MOST_ROOTS: Final = 20_000
+"""So many fit into a ConfigMap."""
 _LAST_TO_CANCEL: Final = ("pausing", "copying", "cancelling")
 
 
@@ -43,6 +45,8 @@ class Record:
     """Its address, for people."""
     namespaces: tuple[str, ...] | None
     """None for all."""
+    roots: tuple[str, ...] = ()
+    """UIDs of what moves with all that belongs to it. What is made in the namespaces afterwards stays."""
     left_behind: tuple[tuple[str, str, str], ...] = ()
     """Claims that stay: kind, namespace, name."""
     kinds: tuple[Resource, ...] = ()
@@ -85,6 +89,7 @@ async def read(client: Client) -> Record | None:
             str(content["target"]),
             str(content["server"]),
             None if namespaces is None else tuple(map(str, namespaces)),
+            tuple(map(str, content["roots"])),
             tuple(cast("tuple[str, str, str]", tuple(map(str, each))) for each in content["leftBehind"]),
             tuple(Resource(*each) for each in content["kinds"]),
             objects.resource_version(found),
@@ -124,6 +129,7 @@ def _data(record: Record) -> Object:
         "target": record.target,
         "server": record.server,
         "namespaces": record.namespaces,
+        "roots": record.roots,
         "leftBehind": record.left_behind,
         "kinds": [[each.group, each.version, each.plural, each.kind, each.namespaced] for each in record.kinds],
     }

@@ -71,6 +71,11 @@ def is_paused(thing: Thing) -> bool:
     return pause is not None and said is not None and (pause.by_any_value or said == pause.value)
 
 
+def is_held(thing: Thing) -> bool:
+    """Whether nothing acts on it: it is paused itself, or with its Cluster, or nothing would in any case."""
+    return thing.pause is None or thing.is_held_by_cluster or is_paused(thing)
+
+
 def _remembered(thing: Thing) -> dict[str, str | None]:
     """The annotation by which `resumed` finds what stood there before; what somebody wrote into it does not count."""
     pause, annotations = thing.pause, objects.annotations(thing.object)
