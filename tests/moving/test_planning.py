@@ -10,7 +10,7 @@ from steelyard.api.authors import AUTHOR, GROUPS, Author
 from steelyard.api.claims import CREATED, PROTECTED
 from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
-from steelyard.api.crossplane import DATABASES
+from steelyard.api.crossplane import DATABASES, ROLES
 from steelyard.api.databases import BACKUPS
 from steelyard.api.redisserver import RESOURCE as REDIS_SERVERS
 from steelyard.api.resources import KVM_HOSTS, KVM_MACHINES, SIMULATED_CLUSTERS, workload_clusters
@@ -156,6 +156,23 @@ def test_what_is_referred_to_is_copied_and_stays() -> None:
     assert names(found) == ["KubeadmConfig/x", "KVMMachine/m"]
     assert [str(each) for each in found.copied] == ["Secret team-a/files", "KVMHost rack-1", "Secret kvm/host-login"]
     assert found.namespaces == ("team-a", "kvm")
+
+
+def test_nobody_has_secrets_of_other_namespaces_copied() -> None:
+    theirs = thing(SECRETS, "database", namespace="team-b")
+    reference = {"secretRef": {"name": "database", "namespace": "team-b"}}
+    role = part(ROLES, "role", spec={"forProvider": {"passwordSecretRef": {"name": "database", "namespace": "team-b"}}})
+    naming = thing(capi.KUBEADM_CONFIGS, "x", spec={"files": [reference]})
+    nowhere = thing(Resource("example.com", "v1", "widgets", "Widget", namespaced=False), "w", OWN, spec=reference)
+    assert belongings.select([theirs, OWN, naming, nowhere], ["team-a"]).copied == ()
+    assert belongings.select([theirs, claim(role), role], ["team-a"]).copied == (theirs,), "as the platform made it"
+
+
+def test_what_a_topology_holds_is_no_reference() -> None:
+    mine = thing(SECRETS, "mine")
+    value = {"secretRef": {"name": "mine"}}
+    cluster = thing(capi.CLUSTERS, "x", spec={"topology": {"variables": [{"name": "v", "value": value}]}})
+    assert belongings.select([mine, cluster], ["team-a"]).copied == ()
 
 
 def test_a_claim_is_left_behind_with_all_that_is_its_own() -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from steelyard.api.claims import PROTECTED
 from steelyard.api.clusterapi import wellknown
-from steelyard.api.clusterapi.resources import CLUSTER_RESOURCE_SETS, CLUSTERS, MACHINES
+from steelyard.api.clusterapi.resources import CLUSTER_RESOURCE_SETS, CLUSTERS, KUBEADM_CONFIG_TEMPLATES, MACHINES
 from steelyard.api.resources import SIMULATED_CLUSTERS
 from steelyard.cli.exits import Exit
 from steelyard.cli.main import app
@@ -423,6 +423,33 @@ async def test_what_comes_late_of_another_kind_is_resumed_as_well(tmp_path: Path
         late = await target.get(CLUSTER_RESOURCE_SETS, "late", "default")
         assert rewriting.MOVE not in objects.labels(late)
         assert wellknown.PAUSED_ANNOTATION not in objects.annotations(late)
+
+
+async def test_what_is_only_copied_stays_after_a_move_and_goes_when_it_is_cancelled(tmp_path: Path) -> None:
+    async with two(tmp_path) as (source, target):
+        await add_cluster(source)
+        reference = {"secret": {"name": "files", "key": "a"}}
+        spec: Object = {"template": {"spec": {"files": [{"path": "/a", "contentFrom": reference}]}}}
+        await add(source, KUBEADM_CONFIG_TEMPLATES, "own", spec=spec)
+        for name, client in (("files", source), ("others", target)):
+            await add(client, SECRETS, name, stringData={"a": "b"})
+
+        class Stopped(Mover):
+            async def _advance(self, phase: records.Phase) -> None:
+                if phase == "removing":
+                    raise Killed
+                await super()._advance(phase)
+
+        record = await begun(source, target)
+        with pytest.raises(Killed):
+            await Stopped(source, target, record, UNATTENDED).run()
+        assert await target.get(SECRETS, "files", "default")
+        assert await Mover(source, target, record, UNATTENDED).cancel() == 2
+        assert [objects.name(each) for each in (await target.list(SECRETS, "default")).items] == ["others"]
+        moved = await Mover(source, target, await begun(source, target), UNATTENDED).run()
+        assert moved.moved == 2
+        for client in (source, target):
+            assert rewriting.MOVE not in objects.labels(await client.get(SECRETS, "files", "default"))
 
 
 @pytest.mark.parametrize("kind", offering.STANDARD.kinds, ids=lambda kind: str(kind.noun))

@@ -230,10 +230,7 @@ def _referred(moving: Iterable[Thing], by_name: Mapping[tuple[str, str, str, str
     waiting = list(moving)
     while waiting:
         thing = waiting.pop(0)
-        named = [
-            (SECRETS.group, SECRETS.kind, namespace or objects.namespace(thing.object), name)
-            for namespace, name in _secret_references(thing.object.get("spec"))
-        ]
+        named = [(SECRETS.group, SECRETS.kind, *place) for place in _secrets_named_by(thing)]
         if thing.resource in (KVM_CLUSTERS, KVM_MACHINES):
             named.append((KVM_HOSTS.group, KVM_HOSTS.kind, "", str(objects.at(thing.object, "spec", "host") or "")))
         for place in named:
@@ -242,6 +239,19 @@ def _referred(moving: Iterable[Thing], by_name: Mapping[tuple[str, str, str, str
                 found[other.place] = other
                 waiting.append(other)
     return list(found.values())
+
+
+def _secrets_named_by(thing: Thing) -> Iterator[tuple[str, str]]:
+    """Namespace and name. Whoever may write an object in a namespace does not thereby have Secrets of others copied:
+    another namespace counts only where kinds that tenants do not write name it. What a topology's variables hold is
+    anything; the objects that are made of them name what they need."""
+    spec = dict(objects.mapping(thing.object.get("spec")))
+    if thing.is_cluster:
+        spec.pop("topology", None)
+    own = objects.namespace(thing.object)
+    for namespace, name in _secret_references(spec):
+        if (namespace or own) == own if thing.resource.namespaced else kinds.names_secrets_anywhere(thing.resource):
+            yield namespace or own, name
 
 
 def _secret_references(value: Any) -> Iterator[tuple[str, str]]:

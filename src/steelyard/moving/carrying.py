@@ -106,9 +106,19 @@ class Mover:
                 f"it is too late to cancel: the move is {self._record.phase}. Finish it, and move everything back"
             )
         await self._advance("cancelling")
-        copies = await self._copies()
+        made = await self._made()
+        copies = [each for each in made if not rewriting.is_shared(each)]
         for each in reversed(selecting.ordered(copies)):
             await self._vanish(self._target, each)
+        for each in filter(rewriting.is_shared, made):
+            # Somebody may have come to use it: it goes as if they deleted it.
+            with contextlib.suppress(errors.NotFound, errors.Conflict):
+                name, namespace, uid = (
+                    objects.name(each.object),
+                    objects.namespace(each.object),
+                    objects.uid(each.object),
+                )
+                await self._target.delete(each.resource, name, namespace, uid=uid)
         for each in await self._everything():
             if objects.annotations(each.object).get(rewriting.MOVE) == self._record.id:
                 await self._patch(self._source, each, rewriting.resumed(each))
@@ -185,13 +195,13 @@ class Mover:
         deleted = [str(each) for each in belongings.moving if objects.is_being_deleted(each.object)]
         if deleted:
             raise CannotMove("somebody has deleted these in the meantime; --cancel, and they go:", _some(deleted))
-        await self._record_kinds(belongings.moving)
+        await self._record_kinds((*belongings.copied, *belongings.moving))
         self._manner.tell(f"Copying {len(belongings.moving)} objects to {self._record.server}.")
         for name in belongings.namespaces:
             await self._ensure_namespace(name)
         for each in belongings.copied:
             with contextlib.suppress(errors.AlreadyExists):
-                await self._target.create(each.resource, rewriting.shared(each))
+                await self._target.create(each.resource, rewriting.shared(each, self._record.id))
                 self._manner.tell(f"{each} is copied, and stays at the source as well.")
         copier = copying.Copier(self._target, self._record.id, await checking.mover(self._target))
         for each in belongings.moving:
@@ -285,7 +295,11 @@ class Mover:
             )
 
     async def _resume(self) -> None:
-        copies = await self._copies()
+        made = await self._made()
+        for each in filter(rewriting.is_shared, made):
+            with contextlib.suppress(errors.NotFound):
+                await self._patch(self._target, each, rewriting.kept())
+        copies = [each for each in made if not rewriting.is_shared(each)]
         self._count = max(self._count, len(copies))
         self._manner.tell(f"{len(copies)} objects go on at {self._record.server}.")
         ordered = selecting.ordered(copies)
@@ -297,6 +311,10 @@ class Mover:
                 await self._patch(self._target, each, rewriting.resumed(each))
 
     async def _copies(self) -> list[Thing]:
+        return [each for each in await self._made() if not rewriting.is_shared(each)]
+
+    async def _made(self) -> list[Thing]:
+        """At the target by this move: copies, and what is only copied."""
         entries = await reading.served(self._target)
         label = f"{rewriting.MOVE}={self._record.id}"
         return await reading.everything(self._target, entries, self._record.kinds, label_selector=label)

@@ -13,7 +13,9 @@ from typing import Final
 from steelyard.api import redisserver
 from steelyard.api.clusterapi import wellknown
 from steelyard.api.clusterapi.resources import CORE_GROUP, INFRASTRUCTURE_GROUP
+from steelyard.api.crossplane import SQL_GROUP
 from steelyard.api.databases import BACKUPS, COPIES, LOGINS
+from steelyard.api.resources import KVM_HOSTS
 from steelyard.frozen import frozen
 from steelyard.kube.resources import Resource
 
@@ -91,6 +93,12 @@ def pause(resource: Resource) -> Pause | None:
 
 def _is_ours(group: str) -> bool:
     return group == _OURS or group.endswith(f".{_OURS}")
+
+
+def names_secrets_anywhere(resource: Resource) -> bool:
+    """Of kinds in no namespace, those whose references to Secrets are known: provider-sql's, KVM hosts, ours."""
+    is_known = resource == KVM_HOSTS or resource.group == SQL_GROUP or _is_ours(resource.group)
+    return is_known and not resource.namespaced
 
 
 def why_it_stays(resource: Resource) -> str:

@@ -144,14 +144,27 @@ def acts_for_somebody(claim: Object) -> bool:
     return any(author in objects.annotations(claim) for author, _ in _AUTHORS)
 
 
-def shared(thing: Thing) -> Object:
-    """Of what is only copied: what somebody wrote, and nothing of what became of it."""
+def shared(thing: Thing, move: str) -> Object:
+    """Of what is only copied: what somebody wrote, and nothing of what became of it. Until the move has ended it says
+    which move made it, so that this one can take it away again."""
     obj = objects.copy(thing.object)
     metadata = {key: value for key, value in objects.metadata(obj).items() if key not in _OF_THE_SERVER}
     for key in ("finalizers", "ownerReferences"):
         metadata.pop(key, None)
+    metadata["annotations"] = {key: value for key, value in objects.annotations(obj).items() if key not in _OWN}
+    metadata["labels"] = {**objects.labels(obj), MOVE: move}
     obj.pop("status", None)
     return {**obj, "metadata": metadata}
+
+
+def is_shared(thing: Thing) -> bool:
+    """Of what a move has made at the target: whether it is only copied."""
+    return SOURCE not in objects.annotations(thing.object)
+
+
+def kept() -> Object:
+    """The patch after which what is only copied stays."""
+    return {"metadata": {"labels": {MOVE: None}}}
 
 
 def managed(original: Object, owners: Mapping[str, str]) -> list[Any]:
