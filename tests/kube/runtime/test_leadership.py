@@ -92,6 +92,31 @@ async def test_who_cannot_renew_stops_before_another_may_begin(client: Flaky, cl
         await waiting
 
 
+async def test_a_last_renewal_that_is_answered_late_counts_from_when_it_was_asked_for(clock: VirtualClock) -> None:
+    class Slow(MemoryClient):
+        is_written = False
+
+        async def update(self, resource: Resource, obj: Object, *, subresource: str = "") -> Object:
+            written = await super().update(resource, obj, subresource=subresource)
+            self.is_written = True
+            await clock.sleep(4.8)
+            return written
+
+        async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+            if self.is_written:
+                await clock.sleep(3600)
+            return await super().get(resource, name, namespace)
+
+    slow = Slow()
+    async with Leadership(slow, *PLACE, "a", clock=clock).held() as keeping:
+        await clock.advance(2)
+        assert slow.is_written
+        await clock.advance(9.9)
+        assert not keeping.done()
+        await clock.advance(0.2)
+        assert isinstance(keeping.exception(), Lost), "ten seconds after it was asked for, whatever hangs"
+
+
 async def test_who_finds_another_in_its_place_stops_at_once(client: Flaky, clock: VirtualClock) -> None:
     async with Leadership(client, *PLACE, "a", clock=clock).held() as keeping:
         lease = await client.get(LEASES, PLACE[1], PLACE[0])

@@ -71,6 +71,8 @@ class Leadership:
         self._clock = clock
         self._seen = _Seen("", 0.0)
         self._holder = ""
+        self._renewed = 0.0
+        """When the last attempt that succeeded began."""
         self.is_held = False
         self.problem = ""
         """Why the last attempt failed, where nobody else was the reason."""
@@ -97,21 +99,50 @@ class Leadership:
                 await self._release()
 
     async def _acquire(self) -> None:
-        while not await self._attempt():
+        while True:
+            begun = self._clock.monotonic()
+            if await self._attempt():
+                break
             await self._clock.sleep(self._terms.pause)
+        self._renewed = begun
         self.is_held = True
 
     async def _keep(self) -> None:
-        renewed = self._clock.monotonic()
+        """Others count from when they saw the Lease written, which was after the attempt began: so does the holder, and
+        whatever it waits for then, it gives up in time."""
+        renewing = asyncio.ensure_future(self._renew())
+        try:
+            while not renewing.done():
+                left = self._renewed + self._terms.renew_within - self._clock.monotonic()
+                if left <= 0:
+                    break
+                await self._wait(renewing, left)
+        finally:
+            renewing.cancel()
+        self.is_held = False
+        if renewing.done():
+            renewing.result()
+        raise Lost(f"the lease {'/'.join(reversed(self._place))} could not be renewed; another may lead now")
+
+    async def _wait(self, renewing: asyncio.Future[None], seconds: float) -> None:
+        over = asyncio.Event()
+        timer = self._clock.call_later(seconds, over.set)
+        waiting = asyncio.ensure_future(over.wait())
+        try:
+            await asyncio.wait((renewing, waiting), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            waiting.cancel()
+
+    async def _renew(self) -> None:
+        """Again and again, until it is another's."""
         while True:
             await self._clock.sleep(self._terms.pause)
+            begun = self._clock.monotonic()
             if await self._attempt():
-                renewed = self._clock.monotonic()
-                continue
-            is_anothers = self._holder not in ("", self._identity)
-            if is_anothers or self._clock.monotonic() - renewed >= self._terms.renew_within:
-                self.is_held = False
-                raise Lost(f"the lease {'/'.join(reversed(self._place))} could not be renewed; another may lead now")
+                self._renewed = begun
+            elif self._holder not in ("", self._identity):
+                return
 
     async def _attempt(self) -> bool:
         """Takes or renews it, if that can be; failures of the API count as if it could not."""
