@@ -268,6 +268,14 @@ def test_what_is_not_settled_is_refused_and_says_what_to_do(found: Thing, proble
     assert problem in " ".join(told)
 
 
+@pytest.mark.parametrize(("reason", "is_refused"), [("ReconcilePaused", True), ("ReconcileSuccess", False)])
+def test_a_paused_claim_gets_no_rights_that_nobody_judged(reason: str, is_refused: bool) -> None:
+    asked = claim(metadata={"annotations": {AUTHOR: "bob", GROUPS: "devs"}})
+    asked.object["status"]["conditions"][0] |= {"reason": reason, "status": str(not is_refused)}
+    told = obstacles.unsettled(chosen(asked))
+    assert ["with its author's rights, which nobody has judged since" in each for each in told] == [True] * is_refused
+
+
 def test_what_belongs_to_something_that_stays_is_refused() -> None:
     owner = thing(CONFIG_MAPS, "owner")
     owned = thing(capi.CLUSTERS, "x", owner)

@@ -95,7 +95,7 @@ def move(
             if not namespaces and not everywhere:
                 raise CommandError("say what is to move: -n NAMESPACE, or -A for everything", code=Exit.USAGE)
             prepared = await preparing.prepare(source, target, server, wanted, leaves_behind=leave_behind)
-            _tell_of_left(prepared)
+            _tell_before(prepared)
             if dry_run:
                 _show(prepared.belongings)
                 return
@@ -119,9 +119,11 @@ def move(
     session.guarded(command)
 
 
-def _tell_of_left(prepared: Prepared) -> None:
+def _tell_before(prepared: Prepared) -> None:
     for thing, reasons in prepared.left:
         output.note(f"{thing} stays: {'; '.join(reasons)}")
+    for thing in prepared.acting:
+        output.note(f"{thing} reaches into another namespace: at the target it does with the rights of who moves it.")
 
 
 def _show(belongings: Belongings) -> None:

@@ -16,7 +16,7 @@ from steelyard.compose import names
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
-from steelyard.moving import kinds
+from steelyard.moving import kinds, rewriting
 from steelyard.moving.belongings import Belongings, Thing
 
 BLOCK: Final = "clusterctl.cluster.x-k8s.io/block-move"
@@ -66,6 +66,11 @@ def _problems(thing: Thing) -> Iterator[str]:
         found = state.of(obj)
         if found.word not in _SETTLED:
             yield f"is {found.word}{f' ({found.text})' if found.text else ''}: {_WAIT}, or mend it"
+        elif found.word == state.PAUSED and rewriting.acts_for_somebody(obj):
+            yield (
+                "is paused, and reaches into another namespace with its author's rights, which nobody has judged "
+                "since: it would with the mover's. Let it go on until it is ready, or take the reference out"
+            )
     elif kinds.is_of_cluster_api(thing.resource):
         yield from _of_cluster_api(thing.resource, obj)
 

@@ -9,7 +9,7 @@ from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.moving import belongings as selecting
-from steelyard.moving import checking, obstacles, reading
+from steelyard.moving import checking, obstacles, reading, rewriting
 from steelyard.moving import record as records
 from steelyard.moving.belongings import Belongings, Thing
 from steelyard.moving.record import Record
@@ -29,6 +29,11 @@ class Prepared:
     belongings: Belongings
     left: tuple[tuple[Thing, tuple[str, ...]], ...] = ()
     """Claims that stay, with why."""
+
+    @property
+    def acting(self) -> list[Thing]:
+        """Claims that reach into other namespaces: with their authors' rights here, with the mover's there."""
+        return [each for each in self.belongings.claims if rewriting.acts_for_somebody(each.object)]
 
 
 async def prepare(
