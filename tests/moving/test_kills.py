@@ -31,7 +31,7 @@ from tests.management import clusters
 from tests.moving import worlds
 from tests.moving.killing import Fate, Killed, Mortal
 
-_UNATTENDED: Final = Manner(is_attended=False)
+_UNATTENDED: Final = Manner(is_attended=False, terms=worlds.PATIENT)
 _STEP: Final = int(os.environ.get("STEELYARD_MOVE_KILL_STEP", "7"))
 """Every how many writes it is killed: all of them take minutes. A step that is no multiple of the writes of one object
 meets each kind of write."""
@@ -96,7 +96,7 @@ async def settled(folder: Path, target: HttpClient) -> None:
         )
         prepared = await preparing.prepare(home.mover, target, "bare", ["default"], leaves_behind=False)
         record = await preparing.begin(home.mover, prepared)
-        await Mover(home.mover, target, record, Manner()).run()
+        await Mover(home.mover, target, record, Manner(terms=worlds.PATIENT)).run()
 
 
 async def test_a_move_is_finished_whatever_write_it_was_killed_at(tmp_path: Path) -> None:

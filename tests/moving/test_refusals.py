@@ -34,10 +34,11 @@ from steelyard.moving.copying import Copier
 from steelyard.moving.preparing import CannotMove
 from tests.inprocess import CLAIMS, claim
 from tests.management import clusters
+from tests.moving import worlds
 from tests.moving.killing import Fate, Killed, Mortal
 
 DEADLINE: Final = 120.0
-UNATTENDED: Final = Manner(is_attended=False)
+UNATTENDED: Final = Manner(is_attended=False, terms=worlds.PATIENT)
 PASSIVE = {
     "ClusterRoleBinding", "ConfigMap", "Deployment", "Namespace", "NetworkPolicy", "Password", "Role", "RoleBinding",
     "Secret", "Service", "ServiceAccount", "ServiceEntry",
@@ -181,7 +182,7 @@ async def test_what_is_protected_moves_and_is_protected_there(tmp_path: Path) ->
             await source.delete(CLAIMS, "shop", "team-a")
         prepared = await preparing.prepare(source, target, "there", ["team-a"], leaves_behind=False)
         record = await preparing.begin(source, prepared)
-        await Mover(source, target, record, Manner(is_attended=False)).run()
+        await Mover(source, target, record, UNATTENDED).run()
         assert not (await source.list(CLAIMS)).items
         moved = await target.get(CLAIMS, "shop", "team-a")
         assert objects.annotations(moved)[PROTECTED] == "true"

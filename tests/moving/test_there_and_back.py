@@ -23,7 +23,7 @@ async def move(source: Side, target: Side) -> carrying.Moved:
         source.mover, target.mover, target.connection.server, ["default"], leaves_behind=False
     )
     record = await preparing.begin(source.mover, prepared)
-    return await Mover(source.mover, target.mover, record, Manner()).run()
+    return await Mover(source.mover, target.mover, record, Manner(terms=worlds.PATIENT)).run()
 
 
 async def workers(side: Side, count: int) -> None:

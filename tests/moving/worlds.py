@@ -25,11 +25,14 @@ from steelyard.kube.client.interface import Client
 from steelyard.kube.client.kubeconfig import Connection
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NODES, SECRETS
+from steelyard.kube.runtime.leadership import Terms
 from steelyard.management import running
 from steelyard.moving import rewriting
 from tests.harness import INSTANT
 
 DEADLINE: Final = 120.0
+PATIENT: Final = Terms(valid=600.0, renew_within=500.0)
+"""A test that stands still for a while still has its move; what is killed within a test gives it back."""
 
 
 @frozen

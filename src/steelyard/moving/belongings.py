@@ -198,7 +198,7 @@ def _secrets_of(cluster: Object, by_name: Mapping[tuple[str, str, str, str], Thi
 def ordered(things: Sequence[Thing]) -> list[Thing]:
     """What others belong to before them; among those that could be next, claims before Clusters before the rest, by
     name."""
-    uids = {objects.uid(each.object) for each in things}
+    uids: set[str] = {objects.uid(each.object) for each in things}
     holders = _holders(things)
     placed: dict[str, Thing] = {}
     left = sorted(things, key=_rank)

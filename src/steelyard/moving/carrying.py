@@ -256,7 +256,7 @@ class Mover:
         """What there is at the source of that which was copied, with what has come to belong to it since: by what the
         copies say, since what led to it may be gone. A copy speaks of an object of its own name only."""
         found = await self._everything()
-        places = {objects.uid(each.object): each.place for each in found}
+        places: dict[str, tuple[str, str, str, str]] = {objects.uid(each.object): each.place for each in found}
         known = {
             uid
             for each in copies
