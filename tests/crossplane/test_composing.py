@@ -25,6 +25,7 @@ users: [{name: a, user: {token: secret}}]
 contexts: [{name: a, context: {cluster: a, user: a}}]
 """
 FORMS = pytest.mark.parametrize("form", xrd.FORMS)
+MANIFEST = ("spec", "forProvider", "manifest")
 
 
 def cluster(**parameters: object) -> Object:
@@ -238,6 +239,78 @@ def test_a_legacy_claims_secret_is_copied_elsewhere_where_it_is_granted() -> Non
     assert (objects.namespace(copied), objects.name(copied)) == ("argocd", "shop")
     assert base64.b64decode(copied["data"]["password"]) == b"s3cret"
     assert world.details["password"] == b"s3cret", "the claim's own has it too"
+
+
+VICTIM: Object = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "argocd-secret", "namespace": "argocd"},
+    "data": {"password": base64.b64encode(b"of argocd").decode()},
+}
+
+
+def elsewhere(world: World) -> dict[str, bytes]:
+    """Names of Secrets in another namespace, and the passwords in them."""
+    return {
+        objects.name(obj): base64.b64decode(obj["data"]["password"])
+        for obj in world.all("Secret")
+        if objects.namespace(obj) == "argocd"
+    }
+
+
+def test_a_secret_elsewhere_that_gets_another_name_takes_nobodys_place() -> None:
+    asked = database(writeConnectionSecretToRef={"name": "mine", "namespace": "argocd"})
+    world = World(asked, parse(GRANT), xrd.NAMESPACED, VICTIM)
+    world.settle()
+    assert elsewhere(world) == {"mine": b"s3cret", "argocd-secret": b"of argocd"}
+
+    world.composite["spec"]["writeConnectionSecretToRef"]["name"] = "argocd-secret"
+    with pytest.raises(Fatal, match="Secret argocd/argocd-secret exists and was not made for this claim"):
+        world.settle()
+
+    assert elsewhere(world) == {"mine": b"s3cret", "argocd-secret": b"of argocd"}
+
+
+def test_a_secret_elsewhere_that_gets_another_name_is_held_by_another_object_and_the_old_one_goes() -> None:
+    asked = database(writeConnectionSecretToRef={"name": "mine", "namespace": "argocd"})
+    world = World(asked, parse(GRANT), xrd.NAMESPACED)
+    world.settle()
+    for name in ("yours", "mine", "theirs"):
+        before = set(world.composed())
+        world.composite["spec"]["writeConnectionSecretToRef"]["name"] = name
+        world.settle()
+
+        (gone,) = before - set(world.composed())
+        assert world.deleted[-1:] == [gone]
+        (holding,) = [each for each in world.all("Object") if objects.at(each, *MANIFEST, "kind") == "Secret"]
+        assert objects.at(holding, *MANIFEST, "metadata", "name") == name
+        assert elsewhere(world)[name] == b"s3cret"
+        assert world.composite["status"]["state"] == "Ready", world.composite["status"]["message"]
+    settled = len(world.deleted)
+    world.settle()
+    assert len(world.deleted) == settled
+
+
+def test_a_legacy_claims_copy_that_goes_elsewhere_takes_nobodys_place_and_is_another_object() -> None:
+    asked = database()
+    asked["metadata"]["annotations"] = {CONNECTION_COPY: "apps/argocd-secret"}
+    grants = "connectionSecrets: {grants: [{claimsIn: [team-a], secretsTo: [argocd, apps]}]}"
+    world = World(asked, parse(grants), xrd.LEGACY, VICTIM)
+    world.settle()
+
+    world.claim["metadata"]["annotations"][CONNECTION_COPY] = "argocd/argocd-secret"
+    world.store(world.claim)
+    world.composite["metadata"]["annotations"][CONNECTION_COPY] = "argocd/argocd-secret"
+    with pytest.raises(Fatal, match="Secret argocd/argocd-secret exists and was not made for this claim"):
+        world.reconcile()
+    assert elsewhere(world) == {"argocd-secret": b"of argocd"}
+
+    world.claim["metadata"]["annotations"][CONNECTION_COPY] = "argocd/shop"
+    world.store(world.claim)
+    world.composite["metadata"]["annotations"][CONNECTION_COPY] = "argocd/shop"
+    world.settle()
+    assert elsewhere(world) == {"shop": b"s3cret", "argocd-secret": b"of argocd"}
+    assert world.deleted == ["connection-copy"]
 
 
 def test_a_legacy_claims_secret_is_not_copied_without_a_grant() -> None:

@@ -23,7 +23,7 @@ from steelyard.compose.composed import Composed, Condition, Desired, Observed
 from steelyard.compose.connection import CONNECTION
 from steelyard.compose.offering import Offering
 from steelyard.compose.refusing import Refused
-from steelyard.crossplane import composites, forms, holding, usages
+from steelyard.crossplane import composites, forms, holding, usages, wrapping
 from steelyard.crossplane.composites import Subject
 from steelyard.crossplane.forms import Form
 from steelyard.crossplane.selecting import Selector
@@ -41,6 +41,7 @@ NAMESAKE: Final = "namesake-of-"
 """Names of what is required besides what compositions require: the claim of a legacy composite, and objects that have
 the names of parts which are not there yet."""
 COPY: Final = "connection-copy"
+_PLACED_BY_AUTHOR: Final = (CONNECTION, COPY)
 SETTLED_SECONDS: Final = 60.0
 WAITING_SECONDS: Final = 15.0
 """When to be called again: nothing tells Crossplane of a change in what it only looked up."""
@@ -122,8 +123,9 @@ def _answered(asked: Asked, offering: Offering, platform: Platform) -> Answer:
         plural = subject.kind.resource(platform.domain).group_resource
         reason, message = holding.told(subject.claim, plural, held, here)
         withheld.append(Result("warning", reason, message))
-    given = _given(asked, composed, subject, form, here, held)
-    places = _places(composed, subject, form, asked.observed)
+    parts = _parts(asked, composed, subject, form)
+    given = _given(asked, composed, parts, subject, form, here, held)
+    places = _places(parts, form, asked.observed)
     selectors |= {f"{NAMESAKE}{name}": place for name, place in places.items()}
     _refuse_anothers(asked, subject, places)
     not_in_force += _ttl(subject, platform)
@@ -145,11 +147,11 @@ def _answered(asked: Asked, offering: Offering, platform: Platform) -> Answer:
 
 def _composed(asked: Asked, subject: Subject, form: Form, platform: Platform) -> tuple[Composed, Mapping[str, Object]]:
     """And the parts that are there. Which of several templates is the part follows from composing: the one that has
-    the name composed now."""
+    the name composed now. So it does of Secrets, one of which is still to go."""
     candidates: dict[str, dict[str, Object]] = {}
     for obj in form.inward(asked.observed).values():
         part = objects.annotations(obj).get(names.RESOURCE_NAME, "")
-        candidates.setdefault(part, {})[objects.name(obj)] = obj
+        candidates.setdefault(part, {})[objects.qualified_name(obj)] = obj
     required = {name: form.required(found) for name, found in asked.required.items()}
     resources = {part: next(iter(found.values())) for part, found in candidates.items() if len(found) == 1}
     connected = _connected(asked, subject)
@@ -172,11 +174,10 @@ def _chosen(composed: Composed, candidates: Mapping[str, Mapping[str, Object]]) 
     chosen: dict[str, Object] = {}
     for part, found in candidates.items():
         desired = composed.desired.get(part)
-        if desired is not None and desired.in_use_while_rolling:
-            current = found.get(objects.name(desired.object))
-            if current is not None:
-                chosen[part] = current
-        elif len(found) == 1:
+        current = found.get(objects.qualified_name(desired.object)) if desired is not None else None
+        if current is not None:
+            chosen[part] = current
+        elif len(found) == 1 and (desired is None or not desired.in_use_while_rolling):
             chosen[part] = next(iter(found.values()))
     return chosen
 
@@ -299,10 +300,31 @@ def _with_copy(composed: Composed, subject: Subject, platform: Platform) -> tupl
     return dataclasses.replace(composed, desired=desired, retained=retained), told
 
 
+def _parts(asked: Asked, composed: Composed, subject: Subject, form: Form) -> dict[str, Desired]:
+    """Under Crossplane's resource names. In another place, a Secret whose place the author of the claim says is another
+    resource: Crossplane makes the one and takes the other away."""
+    return {
+        _name_in_place(name, form.place(part), asked.observed) if name in _PLACED_BY_AUTHOR else name: part
+        for name, part in identity.of_composite(subject.claim, composed).items()
+    }
+
+
+def _name_in_place(name: str, place: Selector, observed: Mapping[str, Object]) -> str:
+    """`connection`, until it has been somewhere else: `connection-3f2a9c1b04`."""
+    moved = f"{name}-{wrapping.digest(f'{place.namespace}/{place.name}')[:10]}"
+    is_elsewhere = name in observed and wrapping.place_of(observed[name]) != place
+    return moved if is_elsewhere or moved in observed else name
+
+
 def _given(
-    asked: Asked, composed: Composed, subject: Subject, form: Form, here: Mapping[str, Object], held: Container[str]
+    asked: Asked,
+    composed: Composed,
+    parts: Mapping[str, Desired],
+    subject: Subject,
+    form: Form,
+    here: Mapping[str, Object],
+    held: Container[str],
 ) -> dict[str, Given]:
-    parts = identity.of_composite(subject.claim, composed)
     pushed = forms.pushed(composed.desired)
     given: dict[str, Given] = {}
     ordered: list[usages.Part] = []
@@ -325,10 +347,12 @@ def _given(
     return given
 
 
-def _places(composed: Composed, subject: Subject, form: Form, observed: Mapping[str, Object]) -> dict[str, Selector]:
-    """Where objects would be that have the names of parts which are not there yet."""
-    parts = identity.of_composite(subject.claim, composed)
-    return {name: form.place(part) for name, part in parts.items() if name not in observed and not part.is_shared}
+def _places(parts: Mapping[str, Desired], form: Form, observed: Mapping[str, Object]) -> dict[str, Selector]:
+    """Where objects would be that have the names of parts which are not there yet. A resource of that name proves
+    nothing: what is in an Object may have been somewhere else."""
+    found = {name: form.place(part) for name, part in parts.items() if not part.is_shared}
+    there = {name: wrapping.place_of(obj) for name, obj in observed.items()}
+    return {name: place for name, place in found.items() if there.get(name) != place}
 
 
 def _refuse_anothers(asked: Asked, subject: Subject, places: Mapping[str, Selector]) -> None:

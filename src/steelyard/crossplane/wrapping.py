@@ -15,6 +15,7 @@ from steelyard.api.clusterapi import resources
 from steelyard.api.crossplane import CLUSTER_PROVIDER_CONFIGS, KUBERNETES_CONFIG, OBJECTS
 from steelyard.compose import names
 from steelyard.compose.composed import Desired
+from steelyard.crossplane.selecting import Selector
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
@@ -63,6 +64,14 @@ def unwrapped(obj: Object) -> Object | None:
     is_there = troubles.condition(obj, "Ready").get("status") == "True"
     data = objects.at(obj, "spec", "forProvider", "manifest", "data")
     return {**found, "data": objects.mapping(data) if is_there else {}}
+
+
+def place_of(obj: Object) -> Selector:
+    """Where the part is that a composed resource is, or holds."""
+    part = objects.mapping(objects.at(obj, "spec", "forProvider", "manifest")) if is_wrapped(obj) else obj
+    return Selector(
+        str(part.get("apiVersion") or ""), str(part.get("kind") or ""), objects.namespace(part), objects.name(part)
+    )
 
 
 def digest(text: str) -> str:
