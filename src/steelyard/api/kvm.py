@@ -125,6 +125,11 @@ class KVMClusterTemplateSpec(ApiModel):
 
 class KVMClusterStatus(ApiModel):
     initialization: Initialization | None = None
+    accepted: bool | None = Field(
+        default=None,
+        description="Whether the provider has judged that it may have what its spec says of a host. From then on nobody "
+        "else gets its range, router id or address.",
+    )
     conditions: Conditions | None = None
 
 
@@ -252,6 +257,10 @@ class MachineAddress(ApiModel):
 
 class KVMMachineStatus(ApiModel):
     initialization: Initialization | None = None
+    accepted: bool | None = Field(
+        default=None,
+        description="Whether the provider has judged that it may be on its host. From then on it counts there.",
+    )
     phase: Literal["Pending", "Starting", "Running", "Stopped", "Failed", "Deleting"] | None = Field(
         default=None, description="Where the machine is in its life."
     )

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from steelyard.api.resources import KVM_MACHINES
+from steelyard.api.resources import KVM_CLUSTERS, KVM_HOSTS, KVM_MACHINES
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import conditions
+from steelyard.providers.kvm.clusters import FINALIZER as CLUSTER_FINALIZER
 from steelyard.providers.kvm.consoles import Consoles
 from steelyard.providers.kvm.machines import FINALIZER
 from tests.providers.kvm import world
 from tests.providers.kvm.daemons import Libvirtd
-from tests.providers.kvm.world import HOST, World
+from tests.providers.kvm.world import HOST, PATIENCE, SIZES, World, eventually
 
 
 async def test_the_uuid_of_anothers_machine_in_a_spec_is_of_no_use(kvm: World) -> None:
@@ -115,6 +117,57 @@ async def test_directories_of_the_host_reach_machines_only_where_they_are_allowe
         kvm.namespace = "team-b"
         await kvm.cluster()
         assert await refused("others", hostVolumes=volume("shared/data")) == "HostPathNotAllowed"
+
+
+async def test_what_nobody_has_judged_takes_nothing_from_others(daemon: Libvirtd, tmp_path: Path) -> None:
+    world.image(tmp_path)
+    async with world.world(daemon, tmp_path, host_spec={"namespaces": ["team-a"]}) as kvm:
+        kvm.namespace = "evil"
+        await kvm.namespaced()
+        for number, range_ in enumerate(("fd00::/64", "0.0.0.0/0", "10.200.0.0/16", "10.200.0.0/24")):
+            await kvm.add(KVM_CLUSTERS, f"x{number}", {"host": HOST, "range": range_}, finalizers=[CLUSTER_FINALIZER])
+        much = {"cpu": 1, "memory": "99Ti", "disk": "1Gi"}
+        await kvm.add(KVM_MACHINES, "unowned", {"host": HOST, "resources": much}, finalizers=[FINALIZER])
+        refused = await kvm.cluster("owned", host=HOST, range="fd00::/64", finalizers=[CLUSTER_FINALIZER])
+        assert conditions.reason_of(refused, "Ready") == "NoHost"
+
+        kvm.namespace = "team-a"
+        shop = await kvm.cluster()
+        assert shop["spec"]["range"] == "10.200.0.0/24"
+        await kvm.running("one")
+        used = {"cpu": 1, "memoryBytes": 100_000_000, "diskBytes": 1 << 30, "machines": 1}
+        await kvm.until(KVM_HOSTS, HOST, lambda obj: obj["status"]["used"] == used)
+        await kvm.remove("one")
+        await kvm.remove_cluster()
+
+        await kvm.client.delete(KVM_HOSTS, HOST)
+
+        async def is_gone() -> bool:
+            return not (await kvm.client.list(KVM_HOSTS)).items
+
+        await eventually(is_gone, PATIENCE)
+
+
+async def test_an_older_object_that_nobody_has_judged_takes_no_identity_away(kvm: World) -> None:
+    await kvm.cluster()
+    kvm.namespace = "team-b"
+    await kvm.namespaced()
+    await kvm.add(KVM_MACHINES, "older", {"resources": SIZES})
+    kvm.namespace = "team-a"
+    victim = await kvm.running("one")
+    taken = {each: victim["spec"][each] for each in ("providerID", "host")}
+    await kvm.client.patch(KVM_MACHINES, "older", {"spec": taken}, "team-b")
+
+    kvm.daemon.virsh("destroy", victim["spec"]["providerID"].removeprefix("kvm://"))
+    await kvm.until(KVM_MACHINES, "one", lambda obj: conditions.reason_of(obj, "Ready") == "Running")
+    await eventually(_runs(kvm), PATIENCE)
+
+
+def _runs(kvm: World) -> Callable[[], Awaitable[bool]]:
+    async def is_running() -> bool:
+        return len(kvm.daemon.pids("qemu-system-x86_64")) == 1
+
+    return is_running
 
 
 async def test_a_host_that_is_for_others_takes_nothing_though_the_spec_names_it(

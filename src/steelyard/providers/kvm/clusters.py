@@ -76,21 +76,32 @@ class KVMClusterReconciler:
         return Result(requeue_after=self._pace.spread(self._pace.clusters))
 
     async def _record(self, infrastructure: Object) -> Object:
-        """What is chosen for the cluster, all at once. Raises Refused."""
+        """What is chosen for the cluster, all at once; what came with its spec is judged. Raises Refused."""
         spec = _spec(infrastructure)
-        if finalizers.has(infrastructure, FINALIZER) and _is_complete(spec):
+        is_recorded = finalizers.has(infrastructure, FINALIZER) and _is_complete(spec)
+        if is_recorded and placing.is_accepted(infrastructure):
             return infrastructure
         async with self._fleet.choosing:
             wanted = objects.copy(infrastructure)
             wanted["spec"] = {**objects.mapping(wanted.get("spec"))}
             if _bridge(spec):
-                _refuse_without_address(spec)
-            else:
+                await self._judge_bridge(infrastructure)
+                await self._refuse_taken(infrastructure, spec)
+            elif not (is_recorded and await self._is_made(infrastructure, spec)):
                 await self._choose_range(infrastructure, spec, wanted)
             wanted["spec"].setdefault("virtualRouterID", await self._free_router(infrastructure, spec))
             if not finalizers.has(wanted, FINALIZER):
                 wanted["metadata"]["finalizers"] = [*objects.finalizers(wanted), FINALIZER]
-            return await patching.patch(self._client, KVM_CLUSTERS, infrastructure, wanted)
+            recorded = await patching.patch(self._client, KVM_CLUSTERS, infrastructure, wanted)
+            return await placing.accept(self._client, KVM_CLUSTERS, recorded)
+
+    async def _is_made(self, infrastructure: Object, spec: KVMClusterSpec) -> bool:
+        """Whether its network is there, as after a move."""
+        if not _range(infrastructure):
+            return False
+        connection = self._fleet.connection(await self._host(spec.host or ""))
+        found = await networks.look(connection, _network(infrastructure, spec).name)
+        return found is not None and network_documents.owner_of(found.xml) == Key.of(infrastructure)
 
     async def _choose_range(self, infrastructure: Object, spec: KVMClusterSpec, wanted: Object) -> None:
         host = await self._judged_host(infrastructure, spec)
@@ -111,17 +122,17 @@ class KVMClusterReconciler:
         return placing.for_cluster(known, objects.namespace(infrastructure))
 
     async def _taken(self, infrastructure: Object, host: Object) -> list[ipaddress.IPv4Network]:
-        """By networks of libvirt's there, by other clusters, also those not made yet, and by what the host itself
-        reaches, where that can be seen."""
+        """By networks of libvirt's there, by other clusters that were accepted, also those not made yet, and by what the
+        host itself reaches, where that can be seen."""
         name = objects.name(host)
         found: list[ipaddress.IPv4Network] = []
         for network in await networks.all_of(self._fleet.connection(host)):
             if network_documents.owner_of(network.xml) != Key.of(infrastructure):
                 found += network_documents.ranges_of(network.xml)
         for other in (await self._client.list(KVM_CLUSTERS)).items:
-            range_ = objects.at(other, "spec", "range")
-            if range_ and objects.at(other, "spec", "host") == name and Key.of(other) != Key.of(infrastructure):
-                found.append(ipaddress.IPv4Network(str(range_)))
+            is_another = Key.of(other) != Key.of(infrastructure) and placing.is_accepted(other)
+            if is_another and objects.at(other, "spec", "host") == name:
+                found += _range(other)
         if allowed.is_local(KVMHostSpec.model_validate(host["spec"])):
             found += routes.known()
         return found
@@ -142,6 +153,7 @@ class KVMClusterReconciler:
             for each in (await self._client.list(KVM_CLUSTERS)).items
             if objects.at(each, "spec", "network", "bridge") == bridge
             and objects.uid(each) != objects.uid(infrastructure)
+            and placing.is_accepted(each)
         ]
 
     async def _judge_bridge(self, infrastructure: Object) -> None:
@@ -150,12 +162,11 @@ class KVMClusterReconciler:
         _refuse_without_address(spec)
         hosts = [Host.of(each, ()) for each in (await self._client.list(KVM_HOSTS)).items]
         placing.for_machine(hosts, namespace, placing.Need(), on="", bridge=_bridge(spec))
-        if _is_provisioned(infrastructure):
-            return
+
+    async def _refuse_taken(self, infrastructure: Object, spec: KVMClusterSpec) -> None:
+        """Where another cluster on the bridge has what came with this one's spec."""
         address = wishes.api_address(spec)
         for other in await self._others_on_bridge(infrastructure):
-            if _age(other) > _age(infrastructure):
-                continue
             if objects.at(other, "spec", "controlPlaneEndpoint", "host") == address:
                 raise Refused(
                     "EndpointTaken",
@@ -241,7 +252,7 @@ class KVMClusterReconciler:
 
     async def _disconnect(self, infrastructure: Object, spec: KVMClusterSpec) -> None:
         connection = self._fleet.connection(await self._host(spec.host or ""))
-        name = _network(infrastructure, spec).name
+        name = identity.network_name(objects.namespace(infrastructure), objects.name(infrastructure), spec.range or "")
         async with self._fleet.network(connection.host, name):
             found = await networks.look(connection, name)
             if found is None or network_documents.owner_of(found.xml) != Key.of(infrastructure):
@@ -323,14 +334,13 @@ def _router(infrastructure: Object) -> int:
     return int(objects.at(infrastructure, "spec", "virtualRouterID") or 0)
 
 
-def _is_provisioned(infrastructure: Object) -> bool:
-    return bool(objects.at(infrastructure, "status", "initialization", "provisioned"))
-
-
-def _age(infrastructure: Object) -> tuple[bool, str, str]:
-    """What is there comes before what is still to be."""
-    created = str(objects.metadata(infrastructure).get("creationTimestamp") or "")
-    return not _is_provisioned(infrastructure), created, objects.uid(infrastructure)
+def _range(infrastructure: Object) -> list[ipaddress.IPv4Network]:
+    """None where it is none that a cluster can have."""
+    try:
+        found = ipaddress.IPv4Network(str(objects.at(infrastructure, "spec", "range") or ""))
+    except ValueError:
+        return []
+    return [found] if found.prefixlen == addresses.PREFIX else []
 
 
 def _refuse_bad_range(range_: str, host: Host, taken: list[ipaddress.IPv4Network]) -> None:

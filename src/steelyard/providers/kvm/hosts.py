@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from steelyard.api.kvm import KVMMachineSpec
 from steelyard.api.kvmhost import KVMHostSpec
 from steelyard.api.resources import KVM_CLUSTERS, KVM_HOSTS, KVM_MACHINES
 from steelyard.kube import errors, objects
@@ -18,7 +17,7 @@ from steelyard.kube.runtime.cached import CachedClient
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.keys import Key
-from steelyard.providers.kvm import probe
+from steelyard.providers.kvm import placing, probe
 from steelyard.providers.kvm.fleet import Fleet
 from steelyard.providers.kvm.libvirt import hosts
 from steelyard.providers.kvm.libvirt.connection import Connection
@@ -100,8 +99,7 @@ class KVMHostReconciler:
     async def _report(self, host: Object, told: list[Object], facts: Facts | None, found: Found | None = None) -> None:
         status: Object = {**objects.mapping(host.get("status")), "conditions": told}
         machines = (await self._client.list(KVM_MACHINES)).items
-        specs = [KVMMachineSpec.model_validate(each["spec"]) for each in machines]
-        promised = Host.of(host, specs)
+        promised = Host.of(host, machines)
         status["used"] = {
             "cpu": promised.used.cpus,
             "memoryBytes": promised.used.memory,
@@ -122,7 +120,7 @@ class KVMHostReconciler:
             objects.qualified_name(each)
             for resource in (KVM_MACHINES, KVM_CLUSTERS)
             for each in (await self._client.list(resource)).items
-            if objects.at(each, "spec", "host") == name
+            if objects.at(each, "spec", "host") == name and placing.is_accepted(each)
         ]
         if on_it:
             text = f"it is being deleted, and goes when nothing is on it any more: {', '.join(sorted(on_it)[:10])}"

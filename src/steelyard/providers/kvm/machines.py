@@ -142,12 +142,16 @@ class KVMMachineReconciler:
         return _Place(machine, objects.name(kvm_cluster), kvm_cluster)
 
     async def _record_identity(self, infrastructure: Object, place: _Place) -> Object:
-        """UUID, host and where the disks are, before any of it is there. Raises Refused."""
+        """UUID, host and where the disks are, before any of it is there; what came with its spec is judged. Raises
+        Refused."""
         spec = _spec(infrastructure)
         is_recorded = spec.provider_id and spec.host and spec.storage_root
         if is_recorded and finalizers.has(infrastructure, FINALIZER):
             self._refuse_if_anothers(infrastructure)
-            return infrastructure
+            if placing.is_accepted(infrastructure):
+                return infrastructure
+            if await self._is_made(infrastructure, spec):
+                return await placing.accept(self._client, KVM_MACHINES, infrastructure)
         async with self._fleet.choosing:
             wanted = objects.copy(infrastructure)
             host = await self._choose(objects.namespace(infrastructure), spec, place)
@@ -158,11 +162,19 @@ class KVMMachineReconciler:
             if not finalizers.has(wanted, FINALIZER):
                 wanted["metadata"]["finalizers"] = [*objects.finalizers(wanted), FINALIZER]
             self._refuse_if_anothers(wanted)
-            return await patching.patch(self._client, KVM_MACHINES, infrastructure, wanted)
+            recorded = await patching.patch(self._client, KVM_MACHINES, infrastructure, wanted)
+            return await placing.accept(self._client, KVM_MACHINES, recorded)
+
+    async def _is_made(self, infrastructure: Object, spec: KVMMachineSpec) -> bool:
+        """Whether its domain is there, as after a move."""
+        connection = self._fleet.connection(await self._host(spec.host or ""))
+        domain = await domains.look(connection, identity.uuid_of(spec.provider_id or ""))
+        namespace, name = objects.namespace(infrastructure), objects.name(infrastructure)
+        return domain is not None and machineplan.is_owner(namespace, name, domain)
 
     async def _choose(self, namespace: str, spec: KVMMachineSpec, place: _Place) -> Host:
         hosts = (await self._client.list(KVM_HOSTS)).items
-        machines = [_spec(each) for each in (await self._client.list(KVM_MACHINES)).items]
+        machines = (await self._client.list(KVM_MACHINES)).items
         known = [Host.of(each, machines) for each in hosts]
         if spec.host is not None:
             found = next((each for each in known if each.name == spec.host), None)
@@ -176,7 +188,7 @@ class KVMMachineReconciler:
     async def _judge_host(self, infrastructure: Object, host: Object, place: _Place) -> None:
         """That it may be made where its spec says: whoever wrote that may not have been us. Raises Refused."""
         others = [
-            _spec(each)
+            each
             for each in (await self._client.list(KVM_MACHINES)).items
             if objects.uid(each) != objects.uid(infrastructure)
         ]
@@ -190,7 +202,8 @@ class KVMMachineReconciler:
         )
 
     def _refuse_if_anothers(self, infrastructure: Object) -> None:
-        """Two that name the same domain: it is that of the older one. What the domain itself says is seen later."""
+        """Two that name the same domain: it is that of the one that was accepted, or of the older one. What the domain
+        itself says is seen later."""
         own = str(objects.at(infrastructure, "spec", "providerID") or "")
         machines = self._client.informers.of(KVM_MACHINES)
         for other in machines.by_index(BY_PROVIDER_ID, own):
@@ -443,5 +456,7 @@ def _version(machine: Object) -> str:
     return str(objects.at(machine, "spec", "version") or "")
 
 
-def _age(infrastructure: Object) -> tuple[str, str]:
-    return str(objects.metadata(infrastructure).get("creationTimestamp") or ""), objects.uid(infrastructure)
+def _age(infrastructure: Object) -> tuple[bool, str, str]:
+    """What was accepted comes before what was not."""
+    created = str(objects.metadata(infrastructure).get("creationTimestamp") or "")
+    return not placing.is_accepted(infrastructure), created, objects.uid(infrastructure)

@@ -1,6 +1,9 @@
-"""Which host a cluster or machine goes to, and if none, why. Pure.
+"""Which host a cluster or machine goes to, and if none, why. Pure, but for noting it.
 
 The first, by name, that is ready, allows the namespace, has what is asked for, and has room for it.
+
+A spec can name any host, and anybody who may write one could fill all hosts with words. So what counts is what was
+judged: the provider notes that in the status, which tenants do not write.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ from steelyard.api.kvm import KVMMachineSpec
 from steelyard.api.kvmhost import KVMHostSpec
 from steelyard.frozen import frozen
 from steelyard.kube import objects
+from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
-from steelyard.kube.runtime import conditions
+from steelyard.kube.resources import Resource
+from steelyard.kube.runtime import conditions, patching
 from steelyard.providers.kvm import allowed, sizes
 from steelyard.providers.kvm.addresses import PREFIX
 from steelyard.providers.kvm.refusals import Refused
@@ -45,6 +50,23 @@ class Need:
         )
 
 
+def is_accepted(obj: Object) -> bool:
+    """Of a KVMMachine or KVMCluster. What was provisioned by an earlier version has been judged as well."""
+    return bool(objects.at(obj, "status", "accepted") or objects.at(obj, "status", "initialization", "provisioned"))
+
+
+async def accept(client: Client, resource: Resource, obj: Object) -> Object:
+    if is_accepted(obj):
+        return obj
+    return await patching.patch_status(client, resource, obj, {**objects.mapping(obj.get("status")), "accepted": True})
+
+
+def _promised(machine: Object) -> KVMMachineSpec:
+    """What of its spec counts; the rest may be changed to anything."""
+    spec = objects.mapping(machine.get("spec"))
+    return KVMMachineSpec.model_validate({key: spec[key] for key in ("resources", "etcdVolume") if key in spec})
+
+
 @frozen
 class Host:
     """A KVMHost, and what is promised of it already."""
@@ -61,11 +83,13 @@ class Host:
     machines: int
 
     @classmethod
-    def of(cls, host: Object, machines: Iterable[KVMMachineSpec]) -> Host:
-        here = [each for each in machines if each.host == objects.name(host)]
+    def of(cls, host: Object, machines: Iterable[Object]) -> Host:
+        """`machines` are KVMMachines, on whichever host."""
+        name = objects.name(host)
+        here = [each for each in machines if objects.at(each, "spec", "host") == name and is_accepted(each)]
         used = Need()
         for each in here:
-            used += Need.of(each)
+            used += Need.of(_promised(each))
         there = objects.mapping(objects.at(host, "status", "there"))
         is_ready = conditions.is_true(host, "Ready") and not objects.is_being_deleted(host)
         leaving = "it is being deleted" if objects.is_being_deleted(host) else ""

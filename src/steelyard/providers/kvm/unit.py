@@ -38,7 +38,7 @@ _BY_HOST: Final = "host"
 _MACHINE: Final = triggers.changed(("spec", "bootstrap", "dataSecretName"), ("status", "nodeRef"))
 _PAUSE: Final = triggers.changed(("spec", "paused"))
 _CLUSTER: Final = triggers.changed(("spec", "host"), ("spec", "range"), ("status", "initialization"))
-_PLACED: Final = triggers.changed(("spec", "host"), ("spec", "resources"))
+_PLACED: Final = triggers.changed(("spec", "host"), ("spec", "resources"), ("status", "accepted"))
 
 
 async def _start(ground: Ground) -> Started:
