@@ -299,12 +299,34 @@ def test_a_template_is_never_changed_but_for_its_labels() -> None:
         pytest.param({"providerID": DOMAIN}, {}, False, id="no domain any more"),
         pytest.param({"host": "metal-1"}, {"host": "metal-2"}, False, id="another host"),
         pytest.param({"host": "metal-1"}, {}, False, id="no host any more"),
+        pytest.param({}, {"storageRoot": "/a"}, True, id="disks somewhere"),
+        pytest.param({"storageRoot": "/a"}, {"storageRoot": "/b"}, False, id="disks somewhere else"),
+        pytest.param({"storageRoot": "/a"}, {}, False, id="disks nowhere any more"),
     ],
 )
 def test_a_machine_stays_the_domain_that_it_is(old: Object, new: Object, is_kept: bool) -> None:
     before, after = (made("KVMMachine", {"resources": SIZES, **each}) for each in (old, new))
 
     assert (complaints(after, before) == []) is is_kept
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "another"),
+    [
+        ("image", "node.qcow2", "other.qcow2"),
+        ("etcdVolume", {"size": "10Gi"}, {"size": "20Gi"}),
+        ("hostVolumes", [{"name": "a", "hostPath": "/a", "mountPath": "/a"}], []),
+        ("limits", {"guest": {"cpu": "1"}}, {"guest": {"cpu": "2"}}),
+    ],
+)
+def test_a_machine_stays_as_it_was_made(field: str, value: object, another: object) -> None:
+    before = made("KVMMachine", {"resources": SIZES, field: value})
+
+    assert complaints(made("KVMMachine", {"resources": SIZES, field: value, "dnsServers": ["10.0.0.1"]}), before) == []
+    assert complaints(made("KVMMachine", {"resources": SIZES, field: another}), before) != []
+    assert complaints(made("KVMMachine", {"resources": SIZES}), before) != []
+    assert complaints(before, made("KVMMachine", {"resources": SIZES})) != []
+    assert complaints(made("KVMMachine", {"resources": {**SIZES, "memory": "200M"}, field: value}), before) != []
 
 
 @pytest.mark.parametrize("new", [{"network": {"mode": "Isolated"}}, {}], ids=["another", "none said"])

@@ -290,12 +290,21 @@ _ETCD_RULE: Final = {
 }
 _FILLED_IN: Final = ("host", "range", "virtualRouterID")
 """Of a cluster, by the provider."""
+_IDENTITY: Final = ("providerID", "host", "storageRoot")
+"""Of a machine, filled in by the provider."""
 _KEEPS_IDENTITY: Final = tuple(
     {
         "rule": f"!has(oldSelf.{name}) || has(self.{name})",
-        "message": f"{name} says which domain is the machine's, and cannot be taken away",
+        "message": f"{name} says which domain is the machine's and where its disks are, and cannot be taken away",
     }
-    for name in ("providerID", "host")
+    for name in _IDENTITY
+)
+_MADE_OF: Final = ("resources", "image", "etcdVolume", "hostVolumes", "limits")
+"""What a machine was judged and made by, and is counted and removed by."""
+_STAYS_AS_MADE: Final = "a machine stays as it was made: make another"
+_KEEPS_MAKE: Final = tuple(
+    {"rule": f"has(self.{name}) == has(oldSelf.{name})", "message": f"{name}: {_STAYS_AS_MADE}"}
+    for name in _MADE_OF[1:]
 )
 _KEEPS_NETWORK: Final = tuple(
     {
@@ -380,10 +389,10 @@ KVM_MACHINE: Final = Kind(
     ),
     labels=CONTRACT_LABELS,
     rules={
-        "spec": _KEEPS_IDENTITY,
-        "spec.providerID": (_set_once("providerID"),),
-        "spec.host": (_set_once("host"),),
-        "spec.etcdVolume": (_ETCD_RULE,),
+        "spec": (*_KEEPS_IDENTITY, *_KEEPS_MAKE),
+        **{f"spec.{name}": (_set_once(name),) for name in _IDENTITY},
+        **{f"spec.{name}": ({"rule": "self == oldSelf", "message": _STAYS_AS_MADE},) for name in _MADE_OF},
+        "spec.etcdVolume": (_ETCD_RULE, {"rule": "self == oldSelf", "message": _STAYS_AS_MADE}),
     },
 )
 KVM_MACHINE_TEMPLATE: Final = Kind(

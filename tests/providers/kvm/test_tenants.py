@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from steelyard.api.resources import KVM_CLUSTERS, KVM_HOSTS, KVM_MACHINES
+from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from steelyard.kube.runtime import conditions
 from steelyard.providers.kvm.clusters import FINALIZER as CLUSTER_FINALIZER
 from steelyard.providers.kvm.consoles import Consoles
@@ -161,6 +164,50 @@ async def test_an_older_object_that_nobody_has_judged_takes_no_identity_away(kvm
     kvm.daemon.virsh("destroy", victim["spec"]["providerID"].removeprefix("kvm://"))
     await kvm.until(KVM_MACHINES, "one", lambda obj: conditions.reason_of(obj, "Ready") == "Running")
     await eventually(_runs(kvm), PATIENCE)
+
+
+async def test_what_was_revoked_stays_so_and_what_was_made_goes_whatever_the_spec_says(
+    daemon: Libvirtd, tmp_path: Path
+) -> None:
+    """A spec that was changed before the API refused that."""
+    for name in ("shared/data", "shared/etcd"):
+        (tmp_path / name).mkdir(parents=True)
+    world.image(tmp_path)
+    roots: Object = {"hostVolumeRoots": [{"path": str(tmp_path / "shared"), "namespaces": ["team-a"]}]}
+    volumes: list[Object] = [{"name": "data", "hostPath": str(tmp_path / "shared/data"), "mountPath": "/data"}]
+    async with world.world(daemon, tmp_path, host_spec=roots) as kvm:
+        await kvm.cluster()
+        etcd = {"hostPath": str(tmp_path / "shared/etcd"), "size": "100M"}
+        machine = await kvm.running("one", hostVolumes=volumes, etcdVolume=etcd)
+        definition = await kvm.client.get(CUSTOM_RESOURCE_DEFINITIONS, f"{KVM_MACHINES.plural}.{KVM_MACHINES.group}")
+        lenient = objects.copy(definition)
+        for version in lenient["spec"]["versions"]:
+            _forget_rules(version["schema"])
+        await kvm.client.update(CUSTOM_RESOURCE_DEFINITIONS, lenient)
+        bare: Object = {"spec": {"hostVolumes": None, "etcdVolume": None}}
+
+        async def is_changed() -> bool:
+            with contextlib.suppress(errors.Invalid):
+                await kvm.client.patch(KVM_MACHINES, "one", bare, kvm.namespace)
+                return True
+            return False
+
+        await eventually(is_changed, PATIENCE)
+        await kvm.client.patch(KVM_HOSTS, HOST, {"spec": {"hostVolumeRoots": None}})
+        daemon.virsh("destroy", machine["spec"]["providerID"].removeprefix("kvm://"))
+        await kvm.becomes("one", "HostPathNotAllowed")
+        assert daemon.pids("qemu-system-x86_64") == []
+        await kvm.remove("one")
+        assert list((tmp_path / "shared/etcd").iterdir()) == []
+        await kvm.remove_cluster()
+    assert daemon.left() == []
+
+
+def _forget_rules(schema: Object) -> None:
+    schema.pop("x-kubernetes-validations", None)
+    for inner in schema.values():
+        if isinstance(inner, dict):
+            _forget_rules(cast(Object, inner))
 
 
 def _runs(kvm: World) -> Callable[[], Awaitable[bool]]:

@@ -264,7 +264,9 @@ class KVMMachineReconciler:
         is_emulated = objects.at(host, "status", "virtualization") != "hardware"
         guest = None
         if seen.domain is None or not seen.domain.is_persistent or seen.domain.state == "stopped":
-            # What it may have is judged each time before it is started.
+            # What it may have is judged each time before it is started, and so is what it has.
+            if seen.domain is not None and machineplan.is_owner(subject.namespace, subject.name, seen.domain):
+                wishes.refuse_revoked(subject, seen.domain.xml)
             guest = wishes.guest(subject, wish.places, is_emulated=is_emulated)
 
         async def seed(spent: bool, at_least: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import zlib
 from typing import Final
 
@@ -10,6 +11,7 @@ from steelyard.api.kvmhost import KVMHostSpec
 from steelyard.frozen import frozen
 from steelyard.providers.kvm import addresses, allowed, identity, sizes
 from steelyard.providers.kvm.addresses import Layout
+from steelyard.providers.kvm.documents import domains as domain_documents
 from steelyard.providers.kvm.documents.domains import Disk, Guest, Limits, Owner, Share
 from steelyard.providers.kvm.documents.storage import Volume
 from steelyard.providers.kvm.images import Base
@@ -90,7 +92,7 @@ def places_to_clear(uuid: str, spec: KVMMachineSpec, host: KVMHostSpec, namespac
     root = spec.storage_root or host.storage_roots[0]
     own = Place(uuid, uuid, identity.folder_path(root, uuid) if root in host.storage_roots else "", ())
     if spec.etcd_volume is None or spec.etcd_volume.host_path is None:
-        return (own,)
+        return (own, _etcd_place(uuid, ""))
     try:
         directory = allowed.directory(host, namespace, spec.etcd_volume.host_path, allowed.resolver(host))
     except Refused:
@@ -100,6 +102,30 @@ def places_to_clear(uuid: str, spec: KVMMachineSpec, host: KVMHostSpec, namespac
 
 def _etcd_place(uuid: str, path: str, *volumes: Volume) -> Place:
     return Place(uuid, identity.derived_uuid(f"etcd/{uuid}"), path, volumes)
+
+
+def refuse_revoked(subject: Subject, definition: str) -> None:
+    """Where a definition has what the host no longer allows, whatever the spec says by now. Raises Refused."""
+    resolve, sources = allowed.resolver(subject.host), domain_documents.sources_of(definition)
+    for path in sources.directories:
+        allowed.directory(subject.host, subject.namespace, path, resolve)
+    for path in sources.files:
+        folder = posixpath.dirname(path)
+        root = posixpath.dirname(folder)
+        if posixpath.basename(folder) != subject.uuid:
+            raise Refused("DiskNotAllowed", f"the domain has a disk {path}, which is none of the machine's own")
+        if root not in subject.host.storage_roots:
+            allowed.directory(subject.host, subject.namespace, root, resolve)
+    for bridge in sources.bridges:
+        _refuse_bridge(subject, bridge)
+
+
+def _refuse_bridge(subject: Subject, bridge: str) -> None:
+    if not allowed.bridge(subject.host, subject.namespace, bridge):
+        raise Refused(
+            "BridgeNotAllowed",
+            f"the host's networks.bridges do not allow {bridge} to namespace {subject.namespace}",
+        )
 
 
 def guest(subject: Subject, made: tuple[Place, ...], *, is_emulated: bool) -> Guest:
@@ -113,11 +139,8 @@ def guest(subject: Subject, made: tuple[Place, ...], *, is_emulated: bool) -> Gu
     seed = Disk(f"{made[0].path}/{identity.SEED}", "raw", "seed", is_read_only=True)
     volumes = spec.host_volumes or []
     resolved = allowed.shared(subject.host, subject.namespace, volumes, allowed.resolver(subject.host))
-    if subject.bridge and not allowed.bridge(subject.host, subject.namespace, subject.bridge):
-        raise Refused(
-            "BridgeNotAllowed",
-            f"the host's networks.bridges do not allow {subject.bridge} to namespace {subject.namespace}",
-        )
+    if subject.bridge:
+        _refuse_bridge(subject, subject.bridge)
     return Guest(
         uuid=subject.uuid,
         name=identity.domain_name(subject.namespace, subject.name, subject.uuid),

@@ -162,6 +162,28 @@ def owner_of(definition: str) -> Owner | None:
     )
 
 
+@frozen
+class Sources:
+    """What of the host a definition gives its domain."""
+
+    directories: tuple[str, ...]
+    files: tuple[str, ...]
+    bridges: tuple[str, ...]
+
+
+def sources_of(definition: str) -> Sources:
+    root = markup.read(definition)
+
+    def named(path: str, attribute: str) -> tuple[str, ...]:
+        return tuple(found for each in markup.each(root, path) if (found := each.get(attribute)))
+
+    return Sources(
+        named("devices/filesystem/source", "dir"),
+        named("devices/disk/source", "file"),
+        named("devices/interface[@type='bridge']/source", "bridge"),
+    )
+
+
 def _disk(disk: Disk, number: int) -> Element:
     """With the whole chain of files below it: libvirt looks for none in what a guest has written."""
     below = (
