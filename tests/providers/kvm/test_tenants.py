@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import itertools
 import os
 import uuid
 from collections.abc import Awaitable, Callable
@@ -14,6 +16,7 @@ from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from steelyard.kube.runtime import conditions
+from steelyard.providers.kvm import identity
 from steelyard.providers.kvm.clusters import FINALIZER as CLUSTER_FINALIZER
 from steelyard.providers.kvm.consoles import Consoles
 from steelyard.providers.kvm.machines import FINALIZER
@@ -208,6 +211,36 @@ def _forget_rules(schema: Object) -> None:
     for inner in schema.values():
         if isinstance(inner, dict):
             _forget_rules(cast(Object, inner))
+
+
+async def test_the_hardware_address_of_anothers_machine_is_of_no_use(kvm: World) -> None:
+    await kvm.cluster()
+    victim = await kvm.running("one")
+    (network,) = kvm.daemon.virsh("net-list", "--name").split()
+    twin = _twin(identity.mac(victim["spec"]["providerID"].removeprefix("kvm://")))
+    entry = victim["status"]["addresses"][1]["address"]
+    assert entry in kvm.daemon.virsh("net-dumpxml", network)
+
+    kvm.namespace = "team-b"
+    await kvm.cluster("other")
+    await kvm.machine("thief", "other", providerID=f"kvm://{twin}")
+    await kvm.becomes("thief", "ProviderIDTaken")
+    recorded = {"providerID": f"kvm://{twin}", "host": HOST, "resources": SIZES}
+    await kvm.add(KVM_MACHINES, "one", recorded, finalizers=[FINALIZER])
+    await kvm.delete(KVM_MACHINES, "one")
+    await kvm.gone(KVM_MACHINES, "one")
+    assert entry in kvm.daemon.virsh("net-dumpxml", network)
+
+    kvm.namespace = "team-a"
+    await kvm.remove("one")
+    assert entry not in kvm.daemon.virsh("net-dumpxml", network)
+
+
+def _twin(mac: str) -> str:
+    """A UUID of which the same hardware address is made."""
+    wanted = bytes.fromhex(mac.replace(":", ""))[3:]
+    found = (f"0b1e4b4c-6c7e-4f0e-9a53-{number:012x}" for number in itertools.count())
+    return next(each for each in found if hashlib.sha256(each.encode()).digest()[:3] == wanted)
 
 
 def _runs(kvm: World) -> Callable[[], Awaitable[bool]]:

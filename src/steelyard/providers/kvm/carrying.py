@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Awaitable, Callable, Sequence
 
 from steelyard.frozen import frozen
+from steelyard.kube.runtime.keys import Key
 from steelyard.providers.kvm import addresses, identity
 from steelyard.providers.kvm.documents import domains as domain_documents
 from steelyard.providers.kvm.documents import markup, storage
@@ -151,15 +152,18 @@ class Carrier:
             return chosen
 
 
-async def remove(connection: Connection, uuid: str, mac: str, places: Sequence[Place]) -> None:
+async def remove(connection: Connection, machine: Key, uuid: str, places: Sequence[Place]) -> None:
     """Everything of a machine. Its domain goes first, so that nothing writes to what is removed."""
     await domains.stop(connection, uuid)
     await domains.undefine(connection, uuid)
+    mac = identity.mac(uuid)
     for network in await networks.all_of(connection):
-        if network_documents.owner_of(network.xml) is None:
+        owner = network_documents.owner_of(network.xml)
+        if owner is None or owner[0] != machine.namespace:
             continue
         for entry in network_documents.entries_of(network.xml):
-            if entry.mac == mac:
+            # The hardware address alone proves nothing: it is shorter than the UUID, and that is in the spec.
+            if (entry.mac, entry.name) == (mac, machine.name):
                 await _unless_gone(networks.remove_host(connection, network.name, network_documents.entry(entry)))
     await clear(connection, places)
 

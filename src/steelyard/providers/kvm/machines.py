@@ -162,6 +162,7 @@ class KVMMachineReconciler:
             if not finalizers.has(wanted, FINALIZER):
                 wanted["metadata"]["finalizers"] = [*objects.finalizers(wanted), FINALIZER]
             self._refuse_if_anothers(wanted)
+            _refuse_twin(wanted, others.items)
             recorded = await patching.patch(self._client, KVM_MACHINES, infrastructure, wanted)
             return await placing.accept(self._client, KVM_MACHINES, recorded)
 
@@ -396,7 +397,7 @@ class KVMMachineReconciler:
                 return
         known = KVMHostSpec.model_validate(host.get("spec"))
         places = wishes.places_to_clear(uuid, spec, known, namespace)
-        await carrying.remove(connection, uuid, identity.mac(uuid), places)
+        await carrying.remove(connection, Key.of(infrastructure), uuid, places)
 
 
 BY_PROVIDER_ID: Final = "provider-id"
@@ -439,6 +440,20 @@ def _new_identity(machines: Sequence[Object]) -> str:
         uuid = identity.new_uuid()
         if identity.mac(uuid) not in taken:
             return identity.provider_id(uuid)
+
+
+def _refuse_twin(infrastructure: Object, machines: Sequence[Object]) -> None:
+    """Where another machine has the hardware address that follows from a given UUID. Raises Refused."""
+    (own,) = provider_ids(infrastructure)
+    for other in machines:
+        for known in provider_ids(other):
+            is_twin = identity.mac(identity.uuid_of(known)) == identity.mac(identity.uuid_of(own))
+            if is_twin and known != own and placing.is_accepted(other):
+                raise Refused(
+                    "ProviderIDTaken",
+                    "the hardware address that follows from spec.providerID is another machine's: make this KVMMachine "
+                    "again without it, and one is chosen",
+                )
 
 
 def _was_provisioned(infrastructure: Object) -> bool:
