@@ -189,6 +189,7 @@ def test_what_may_be_said_is_accepted(obj: Object) -> None:
         ({"resources": {**SIZES, "disk": "-1Gi"}}, "resources.disk"),
         ({"resources": {**SIZES, "disk": "1000Ti"}}, "resources.disk"),
         ({"providerID": "kvm://a"}, "providerID"),
+        ({"providerID": "kvm://0b1e4b4c-6c7e-5f0e-9a53-3d4b8d1f2a60"}, "providerID"),
         ({"image": "https://example.org/node.qcow2"}, "image"),
         ({"image": "../secret.qcow2"}, "image"),
         ({"image": "node.qcow2@sha256:abc"}, "image"),

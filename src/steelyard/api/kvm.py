@@ -203,8 +203,8 @@ class KVMMachineSpec(ApiModel):
         default=None,
         alias="providerID",
         max_length=42,
-        pattern=r"^kvm://[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
-        description="kvm:// and the UUID of its domain, filled in by the provider before anything is made; the Node "
+        pattern=r"^kvm://[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$",
+        description="kvm:// and the UUID of its domain, a random one (version 4), filled in by the provider before anything is made; the Node "
         "carries the same.",
     )
     host: HostName | None = Field(

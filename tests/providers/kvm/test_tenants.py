@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from steelyard.api.resources import KVM_CLUSTERS, KVM_HOSTS, KVM_MACHINES
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
@@ -234,6 +236,27 @@ async def test_the_hardware_address_of_anothers_machine_is_of_no_use(kvm: World)
     kvm.namespace = "team-a"
     await kvm.remove("one")
     assert entry not in kvm.daemon.virsh("net-dumpxml", network)
+
+
+async def test_a_machine_that_has_the_uuid_of_the_probe_is_left_alone_and_told(kvm: World) -> None:
+    """One from before that was refused."""
+    await kvm.cluster()
+    machine = await kvm.running("one")
+    own = machine["spec"]["providerID"].removeprefix("kvm://")
+    taken = identity.derived_uuid(f"probe/{kvm.folder}/{HOST}")
+    with pytest.raises(errors.Invalid, match="providerID"):
+        await kvm.machine("two", providerID=f"kvm://{taken}")
+    called = kvm.daemon.virsh("domname", own).strip()
+    change = f"sed s/{own}/{taken}/g; s/{called}/{called}-x/".replace("; ", "\\;")
+    kvm.daemon.run("sh", "-c", f"virsh dumpxml --inactive {own} | {change} >/run/x.xml && virsh -q define /run/x.xml")
+
+    await kvm.client.patch(KVM_HOSTS, HOST, {"spec": {"overcommit": {"cpu": 4}}})
+    told = await kvm.until(KVM_HOSTS, HOST, lambda obj: conditions.is_false(obj, "Ready"))
+    assert f"KVMMachine team-a/one has the UUID {taken}" in conditions.message_of(told, "Ready")
+    assert taken in kvm.daemon.virsh("list", "--all", "--uuid")
+
+    kvm.daemon.virsh("undefine", taken)
+    await kvm.until(KVM_HOSTS, HOST, lambda obj: conditions.is_true(obj, "Ready"))
 
 
 def _twin(mac: str) -> str:

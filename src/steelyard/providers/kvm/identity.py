@@ -63,4 +63,5 @@ def network_uuid(network: str) -> str:
 
 
 def derived_uuid(of: str) -> str:
+    """Of version 5, which no machine's is: nobody can have what is made under it."""
     return str(uuids.uuid5(uuids.NAMESPACE_URL, f"https://steelyard.dev/kvm/{of}"))

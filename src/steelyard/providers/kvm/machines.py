@@ -367,11 +367,11 @@ class KVMMachineReconciler:
         """Everything of it on the host goes before the object that remembers it."""
         if not finalizers.has(infrastructure, FINALIZER):
             return Result()
-        spec = _spec(infrastructure)
-        if spec.provider_id and spec.host:
-            uuid = identity.uuid_of(spec.provider_id)
+        provider_id = str(objects.at(infrastructure, "spec", "providerID") or "")
+        if provider_id and objects.at(infrastructure, "spec", "host"):
+            uuid = identity.uuid_of(provider_id)
             try:
-                await self._remove(infrastructure, spec, uuid)
+                await self._remove(infrastructure, _left_by(infrastructure), uuid)
             except Away as problem:
                 waits = f"{problem}. What it has there is removed when the host answers"
                 return await self._tell(infrastructure, _Report("Deleting", "Unknown", "HostAway", waits))
@@ -417,6 +417,13 @@ def _spec(infrastructure: Object) -> KVMMachineSpec:
         detail = error.errors(include_url=False)[0]
         where = ".".join(map(str, ("spec", *detail["loc"])))
         raise Refused("InvalidSpec", f"{where}: {detail['msg']}") from error
+
+
+def _left_by(infrastructure: Object) -> KVMMachineSpec:
+    """What of its spec says where things of it are; the rest need not be valid any more for it to go."""
+    spec = objects.mapping(infrastructure.get("spec"))
+    kept = ("resources", "host", "storageRoot", "etcdVolume")
+    return _spec({"spec": {key: spec[key] for key in kept if key in spec}})
 
 
 def _subject(infrastructure: Object, place: _Place, host: Object) -> Subject:

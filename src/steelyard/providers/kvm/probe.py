@@ -87,6 +87,13 @@ async def _run(connection: Connection, spec: KVMHostSpec, token: str, *, is_emul
     """Why the guest did not run; empty where it did."""
     uuid = identity.derived_uuid(f"probe/{token}")
     place = Place(uuid, uuid, identity.folder_path(spec.storage_roots[0], uuid), (Volume(_FILE, _SIZE, "raw"),))
+    domain = await domains.look(connection, uuid)
+    owner = domain_documents.owner_of(domain.xml) if domain is not None else None
+    if owner is not None:
+        return (
+            f"KVMMachine {owner.namespace}/{owner.name} has the UUID {uuid}, which is set aside for trying the host "
+            "out: delete that machine"
+        )
     try:
         await _clean(connection, place)
         await _prepare(connection, place)
