@@ -118,7 +118,7 @@ def test_two_claims_never_take_ranges_at_once() -> None:
     first, second = served.run(request()), served.run(request(claim=other))
 
     assert not first.results
-    assert "WorkloadCluster team-a/shop is taking a range" in told(second)
+    assert "another claim is taking a range" in told(second)
     assert [each.severity for each in second.results] == [fn.SEVERITY_FATAL]
 
 
@@ -134,3 +134,32 @@ def test_a_turn_ends_when_the_cluster_is_seen_or_after_a_while() -> None:
 
     assert turns.kept(taking, 10).is_fatal
     assert not turns.kept(taking, 70).is_fatal, "whoever had it has given up"
+
+
+def test_a_claim_that_never_gets_its_cluster_keeps_nobody_from_a_turn() -> None:
+    """Each is asked every 15 seconds."""
+    turns = Turns()
+    stuck = [Answer(subject=f"stuck-{number}", takes_turns=True) for number in range(3)]
+    taking = Answer(subject="shop", takes_turns=True)
+    had: list[int] = []
+    for now in range(0, 1200, 15):
+        for number, each in enumerate(stuck):
+            turns.kept(each, now + number)
+        answer = turns.kept(taking, now + 5)
+        if not answer.is_fatal:
+            had.append(now)
+        else:
+            assert "stuck" not in answer.results[0].message, "whose it is, is nobody else's business"
+    assert min(had) <= 4 * 60
+    assert max(had) >= 900, "again and again"
+
+
+def test_who_has_used_up_a_turn_has_another_when_nobody_waits_any_more() -> None:
+    turns = Turns()
+    slow, other = Answer(subject="slow", takes_turns=True), Answer(subject="other", takes_turns=True)
+    assert not turns.kept(slow, 0).is_fatal
+    assert not turns.kept(slow, 59).is_fatal
+    assert turns.kept(other, 59).is_fatal
+    assert turns.kept(slow, 61).is_fatal, "the other one waits"
+    assert not turns.kept(slow, 200).is_fatal, "it has given up"
+    assert not turns.kept(slow, 270).is_fatal, "nobody waits"
