@@ -127,8 +127,8 @@ class KVMClusterStatus(ApiModel):
     initialization: Initialization | None = None
     accepted: bool | None = Field(
         default=None,
-        description="Whether the provider has judged that it may have what its spec says of a host. From then on nobody "
-        "else gets its range, router id or address.",
+        description="Whether the provider has judged that it may have what its spec says of a host. From then on "
+        "nobody else gets its range, router id or address.",
     )
     conditions: Conditions | None = None
 
@@ -204,8 +204,8 @@ class KVMMachineSpec(ApiModel):
         alias="providerID",
         max_length=42,
         pattern=r"^kvm://[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$",
-        description="kvm:// and the UUID of its domain, a random one (version 4), filled in by the provider before anything is made; the Node "
-        "carries the same.",
+        description="kvm:// and the UUID of its domain, a random one (version 4), filled in by the provider before "
+        "anything is made; the Node carries the same.",
     )
     host: HostName | None = Field(
         default=None,

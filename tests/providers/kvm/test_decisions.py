@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import xml.etree.ElementTree as ET
 from typing import Any
@@ -116,6 +117,19 @@ def test_a_machine_goes_to_the_first_host_that_fits() -> None:
     full = host("a", used=Need(32, 0, 0))
     assert placing.for_machine([host("c"), full, host("b")], "team", need, on="", bridge="").name == "b"
     assert placing.for_machine([host("b"), host("c")], "team", need, on="c", bridge="").name == "c"
+
+
+@pytest.mark.parametrize(
+    "etcd", [{"hostPath": "/srv/etcd"}, {"hostPath": "/srv/etcd", "size": "30Gi"}, {"size": "5Gi"}, None], ids=str
+)
+def test_what_is_made_of_disks_is_what_counts(etcd: Object | None) -> None:
+    size = {"cpu": 1, "memory": "1Gi", "disk": "20Gi", "dockerVolumeSize": "7Gi", "kubeletVolumeSize": "3Gi"}
+    roots = {"hostVolumeRoots": [{"path": "/srv", "namespaces": ["team"]}]}
+    known = dataclasses.replace(
+        subject(resources=size, etcdVolume=etcd), host=KVMHostSpec.model_validate({**HOST, **roots})
+    )
+    made = sum(volume.size for place in wishes.places(known) for volume in place.volumes)
+    assert Need.of(known.spec).disk == made
 
 
 def test_why_no_host_fits_is_said_of_each() -> None:

@@ -122,8 +122,8 @@ class KVMClusterReconciler:
         return placing.for_cluster(known, objects.namespace(infrastructure))
 
     async def _taken(self, infrastructure: Object, host: Object) -> list[ipaddress.IPv4Network]:
-        """By networks of libvirt's there, by other clusters that were accepted, also those not made yet, and by what the
-        host itself reaches, where that can be seen."""
+        """By networks of libvirt's there, by other clusters that were accepted, also those not made yet, and by what
+        the host itself reaches, where that can be seen."""
         name = objects.name(host)
         found: list[ipaddress.IPv4Network] = []
         for network in await networks.all_of(self._fleet.connection(host)):

@@ -42,12 +42,7 @@ class Need:
 
     @classmethod
     def of(cls, spec: KVMMachineSpec) -> Need:
-        size = spec.resources
-        etcd = spec.etcd_volume
-        disks = [size.disk, size.docker_volume_size, size.kubelet_volume_size, etcd.size if etcd is not None else None]
-        return cls(
-            size.cpu, sizes.in_bytes(size.memory), sum(sizes.in_bytes(each) for each in disks if each is not None)
-        )
+        return cls(spec.resources.cpu, sizes.in_bytes(spec.resources.memory), sizes.of_disks(spec).total)
 
 
 def is_accepted(obj: Object) -> bool:

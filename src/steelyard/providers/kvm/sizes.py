@@ -1,12 +1,41 @@
-"""Sizes and processor time as KVMMachines write them."""
+"""Sizes and processor time as KVMMachines write them, and the sizes of a machine's disks."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
+from steelyard.api.kvm import KVMMachineSpec
+from steelyard.frozen import frozen
+
 _SIZE: Final = re.compile(r"^([0-9]+)([MGT])(i|B)?$")
 _POWER: Final = {"M": 2, "G": 3, "T": 4}
+_ETCD: Final = "10Gi"
+
+
+@frozen
+class Disks:
+    """Bytes; None for what a machine has no disk of its own for."""
+
+    root: int
+    containers: int | None
+    kubelet: int | None
+    etcd: int | None
+
+    @property
+    def total(self) -> int:
+        return self.root + sum(each or 0 for each in (self.containers, self.kubelet, self.etcd))
+
+
+def of_disks(spec: KVMMachineSpec) -> Disks:
+    """With what is meant where no size is said: whoever makes disks and whoever counts them means the same."""
+    size, etcd = spec.resources, spec.etcd_volume
+    return Disks(
+        root=in_bytes(size.disk),
+        containers=in_bytes(size.docker_volume_size) if size.docker_volume_size is not None else None,
+        kubelet=in_bytes(size.kubelet_volume_size) if size.kubelet_volume_size is not None else None,
+        etcd=in_bytes(etcd.size or _ETCD) if etcd is not None else None,
+    )
 
 
 def in_bytes(size: str) -> int:

@@ -19,7 +19,6 @@ from steelyard.providers.kvm.machineplan import Place
 from steelyard.providers.kvm.refusals import Refused
 from steelyard.providers.kvm.seed.vendordata import Mounted, Router, Told
 
-_ETCD_SIZE: Final = "10Gi"
 _LOWEST_PRIORITY: Final = 100
 _PRIORITIES: Final = 50
 OWN_ROUTER: Final = 51
@@ -62,28 +61,30 @@ def places(subject: Subject, base: Base | None = None) -> tuple[Place, ...]:
     """Where its disks are. Raises Refused where it may not have them there."""
     spec = subject.spec
     root = allowed.storage_root(subject.host, spec.storage_root)
-    size = spec.resources
-    disk = sizes.in_bytes(size.disk)
-    if base is not None and disk < base.size:
+    size = sizes.of_disks(spec)
+    if base is not None and size.root < base.size:
         raise Refused(
             "DiskTooSmall",
-            f"spec.resources.disk {size.disk} is smaller than the image, which is {base.size / (1 << 30):.1f} GiB",
+            f"spec.resources.disk {spec.resources.disk} is smaller than the image, which is "
+            f"{base.size / (1 << 30):.1f} GiB",
         )
-    volumes = [Volume(identity.ROOT, disk, base=base.path if base else "", base_format=base.format if base else "")]
-    if size.docker_volume_size is not None:
-        volumes.append(Volume(identity.CONTAINERS, sizes.in_bytes(size.docker_volume_size)))
-    if size.kubelet_volume_size is not None:
-        volumes.append(Volume(identity.KUBELET, sizes.in_bytes(size.kubelet_volume_size)))
-    etcd = spec.etcd_volume
-    if etcd is not None and etcd.host_path is None:
-        volumes.append(Volume(identity.ETCD, sizes.in_bytes(etcd.size or _ETCD_SIZE)))
+    volumes = [
+        Volume(identity.ROOT, size.root, base=base.path if base else "", base_format=base.format if base else "")
+    ]
+    if size.containers is not None:
+        volumes.append(Volume(identity.CONTAINERS, size.containers))
+    if size.kubelet is not None:
+        volumes.append(Volume(identity.KUBELET, size.kubelet))
+    apart = spec.etcd_volume.host_path if spec.etcd_volume is not None else None
+    if size.etcd is not None and apart is None:
+        volumes.append(Volume(identity.ETCD, size.etcd))
     own = Place(subject.uuid, subject.uuid, identity.folder_path(root, subject.uuid), tuple(volumes))
-    if etcd is None or etcd.host_path is None:
+    if size.etcd is None or apart is None:
         return (own,)
     # Raw: who can write to the directory could make a file of another format point anywhere.
-    apart = Volume(identity.ETCD_RAW, sizes.in_bytes(etcd.size or _ETCD_SIZE), "raw")
-    directory = allowed.directory(subject.host, subject.namespace, etcd.host_path, allowed.resolver(subject.host))
-    return (own, _etcd_place(subject.uuid, identity.folder_path(directory, subject.uuid), apart))
+    volume = Volume(identity.ETCD_RAW, size.etcd, "raw")
+    directory = allowed.directory(subject.host, subject.namespace, apart, allowed.resolver(subject.host))
+    return (own, _etcd_place(subject.uuid, identity.folder_path(directory, subject.uuid), volume))
 
 
 def places_to_clear(uuid: str, spec: KVMMachineSpec, host: KVMHostSpec, namespace: str) -> tuple[Place, ...]:
