@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -172,6 +173,31 @@ async def test_a_machine_whose_disk_is_gone_is_told_and_never_made_again(kvm: Wo
     assert conditions.reason_of(await kvm.client.get(KVM_MACHINES, "one", NAMESPACE), "Ready") == "DiskGone"
     await kvm.remove("one")
     assert kvm.files() == []
+
+
+async def test_a_machine_that_goes_while_its_storage_is_away_waits_for_it(kvm: World) -> None:
+    await kvm.cluster()
+    await kvm.running("one")
+    here, away = kvm.folder / "machines", kvm.folder / "unmounted"
+    here.rename(away)
+    await kvm.delete(KVM_MACHINES, "one")
+    waiting = await kvm.becomes("one", "LibvirtFailed")
+    assert waiting["status"]["phase"] == "Deleting"
+    assert f"Bring {here} back" in conditions.message_of(waiting, "Ready")
+
+    away.rename(here)
+    await kvm.gone(KVM_MACHINES, "one")
+    assert kvm.files() == []
+    assert kvm.daemon.virsh("pool-list", "--all", "--name") == ""
+
+
+async def test_a_machine_whose_directory_is_gone_can_go(kvm: World) -> None:
+    await kvm.cluster()
+    machine = await kvm.running("one")
+    shutil.rmtree(kvm.folder / "machines" / domain_of(machine))
+    await kvm.remove("one")
+    assert kvm.files() == []
+    assert kvm.daemon.virsh("pool-list", "--all", "--name") == ""
 
 
 async def test_a_host_that_is_away_is_no_dead_machine(own_daemon: Libvirtd, tmp_path: Path) -> None:

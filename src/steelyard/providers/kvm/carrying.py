@@ -18,7 +18,8 @@ from steelyard.providers.kvm.documents.storage import Volume
 from steelyard.providers.kvm.fleet import Fleet
 from steelyard.providers.kvm.libvirt import domains, folders, networks
 from steelyard.providers.kvm.libvirt.connection import Connection
-from steelyard.providers.kvm.libvirt.problems import Exists, Missing, NoSpace, Problem, WrongState
+from steelyard.providers.kvm.libvirt.folders import Folder
+from steelyard.providers.kvm.libvirt.problems import Exists, Failed, Missing, NoSpace, Problem, WrongState
 from steelyard.providers.kvm.machineplan import Place, Seen, Step, Wish
 from steelyard.providers.kvm.refusals import Refused
 from steelyard.providers.kvm.wishes import Subject
@@ -170,10 +171,13 @@ async def remove(connection: Connection, machine: Key, uuid: str, places: Sequen
 
 async def clear(connection: Connection, places: Sequence[Place]) -> None:
     """The directories, with all that is in them. One that libvirt has forgotten is found by its path, if that is known;
-    what is removed is never another's, as each is called by its machine's UUID."""
+    what is removed is never another's, as each is called by its machine's UUID. Raises Problem where libvirt knows one
+    and it cannot be seen whether it is there: what is in it would be forgotten, and stay."""
     for place in places:
         folder = await folders.look(connection, place.uuid)
-        if folder is None and place.path:
+        if folder is not None:
+            await _refuse_if_away(connection, place, folder)
+        elif place.path:
             xml = storage.folder(identity.folder_name(place.uuid), place.uuid, place.path)
             await _unless(Exists, folders.define(connection, place.uuid, xml))
             folder = await folders.look(connection, place.uuid)
@@ -185,6 +189,22 @@ async def clear(connection: Connection, places: Sequence[Place]) -> None:
         if folder.is_there:
             await folders.erase(connection, place.uuid)
         await folders.undefine(connection, place.uuid)
+
+
+async def _refuse_if_away(connection: Connection, place: Place, folder: Folder) -> None:
+    path = storage.path_of(folder.xml)
+    is_anothers = posixpath.basename(path) != place.machine
+    if folder.is_there or is_anothers:
+        return
+    root, uuid = posixpath.dirname(path), identity.derived_uuid(f"root/{place.uuid}")
+    if folder.is_missing and await folders.can_be_seen(
+        connection, uuid, storage.folder(identity.folder_name(uuid), uuid, root)
+    ):
+        return
+    raise Failed(
+        f"{path} cannot be looked at, so what is in it cannot be removed: {folder.trouble}. Bring {root} back, as by "
+        "mounting it; or if it is lost, make it again, empty"
+    )
 
 
 async def _unless(problem: type[Problem], call: Awaitable[None]) -> None:

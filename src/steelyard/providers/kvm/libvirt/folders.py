@@ -6,10 +6,13 @@ called as the machine is, by its UUID, and everything in the directory is the ma
 
 from __future__ import annotations
 
+import errno
 import io
 from typing import Any, Final
 
 from steelyard.frozen import frozen
+from steelyard.providers.kvm.documents import storage
+from steelyard.providers.kvm.libvirt import problems
 from steelyard.providers.kvm.libvirt.connection import Connection
 from steelyard.providers.kvm.libvirt.problems import Failed, Missing, NoSpace
 
@@ -28,6 +31,9 @@ class Folder:
     """Names, and sizes in bytes as a machine sees them."""
     trouble: str = ""
     """Why it could not be listed."""
+    is_missing: bool = False
+    """Whether that is since there is no such path. What it would be in may be away as well, as a disk that is not
+    mounted."""
 
 
 async def look(connection: Connection, uuid: str) -> Folder | None:
@@ -44,13 +50,38 @@ async def look(connection: Connection, uuid: str) -> Folder | None:
             if error.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_POOL:
                 raise
             # A pool whose directory is not there cannot be started.
-            return Folder(xml, False, {}, str(error))
+            return Folder(xml, False, {}, str(error), problems.errno_of(error, libvirt) == errno.ENOENT)
         return Folder(xml, True, {str(each.name()): int(each.info()[1]) for each in pool.listAllVolumes(0)})
 
     try:
         return await connection.call("look at the disks", work, subject=uuid)
     except Missing:
         return None
+
+
+async def can_be_seen(connection: Connection, uuid: str, xml: str) -> bool:
+    """Whether the directory of this definition is there. Nothing is made: a pool that goes again with this call shows
+    it, or one that somebody has there already."""
+
+    def work(opened: Any, libvirt: Any) -> bool:
+        try:
+            pool = opened.storagePoolLookupByTargetPath(storage.path_of(xml))
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_NO_STORAGE_POOL:
+                raise
+            pool = None
+        try:
+            if pool is not None and pool.isActive():
+                pool.refresh(0)
+            else:
+                opened.storagePoolCreateXML(xml, 0).destroy()
+        except libvirt.libvirtError as error:
+            if problems.errno_of(error, libvirt) == errno.ENOENT:
+                return False
+            raise
+        return True
+
+    return await connection.call("look for the directory of all machines", work, subject=uuid)
 
 
 async def define(connection: Connection, uuid: str, xml: str) -> None:

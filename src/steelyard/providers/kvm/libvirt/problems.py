@@ -113,7 +113,7 @@ def of(error: Any, libvirt: Any, what: str) -> Problem:
     """`error` is a libvirtError, `what` was being done."""
     text = str(error)
     told = f"{what}: {text}"
-    if any(each in text for each in _SPACE) or _errno(error, libvirt) in (errno.ENOSPC, errno.EDQUOT):
+    if any(each in text for each in _SPACE) or errno_of(error, libvirt) in (errno.ENOSPC, errno.EDQUOT):
         return NoSpace(told)
     if any(each in text for each in _BROKEN):
         return Away(told)
@@ -126,6 +126,7 @@ def of(error: Any, libvirt: Any, what: str) -> Problem:
     return Failed(told)
 
 
-def _errno(error: Any, libvirt: Any) -> int:
+def errno_of(error: Any, libvirt: Any) -> int:
+    """The system's own number; 0 where the error is none of the system's."""
     is_systems = error.get_error_code() == libvirt.VIR_ERR_SYSTEM_ERROR
     return int(error.get_int1() or 0) if is_systems else 0
