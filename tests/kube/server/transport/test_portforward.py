@@ -24,6 +24,7 @@ POD = {
     "metadata": {"name": "p"},
     "spec": {"containers": [{"name": "c", "image": "i"}]},
 }
+PATIENCE = 20.0
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "portforward.k8s.io"}
 
 
@@ -89,12 +90,12 @@ class Forwarded:
         self.writer.write(spdy.control(spdy.SYN_STREAM, struct.pack(">IIH", stream, 0, 0) + block))
 
     async def frame(self) -> spdy.Frame:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             head = await self.reader.readexactly(spdy.HEAD_BYTES)
             return spdy.frame(head, await self.reader.readexactly(spdy.length(head)))
 
     async def has_ended(self) -> bool:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             return await self.reader.read() == b""
 
 
@@ -103,7 +104,7 @@ async def forwarded(site: Site, early: bytes = b"") -> Forwarded:
     headers = "".join(f"{name}: {value}\r\n" for name, value in UPGRADE.items())
     head = f"POST {PODS}/p/portforward HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n{headers}"
     writer.write(f"{head}Content-Length: 0\r\n\r\n".encode() + early)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     assert answer.startswith("http/1.1 101 "), answer
     assert "upgrade: spdy/3.1\r\n" in answer
@@ -206,6 +207,41 @@ async def test_what_is_no_spdy_ends_the_connection(site: Site, sent: bytes) -> N
     client = await forwarded(site)
     client.writer.write(sent)
     assert await client.has_ended()
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        pytest.param((0,), id="no number"),
+        pytest.param((2,), id="a number of the server's"),
+        pytest.param((1, 1), id="the same one again"),
+        pytest.param((5, 3), id="one from before"),
+    ],
+)
+async def test_streams_that_are_not_numbered_one_after_the_other_end_the_connection(
+    site: Site, numbers: tuple[int, ...]
+) -> None:
+    client = await forwarded(site)
+    for request, number in enumerate(numbers):
+        client.open(number, "error", 7, request=str(request))
+    for _ in numbers[1:]:
+        assert (await client.frame()).kind == spdy.SYN_REPLY
+    assert await client.has_ended()
+
+
+async def test_a_request_with_two_streams_for_data_ends_and_leaves_no_port_in_use(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portforward, "MAX_FORWARDS", 1)
+    client = await forwarded(site)
+    client.open(1, "data", 7)
+    assert (await client.frame()).kind == spdy.SYN_REPLY
+    client.open(3, "data", 7)
+    assert await client.has_ended()
+    again = await forwarded(site)
+    await pair(again)
+    again.writer.write(spdy.data(3, b"a"))
+    assert (await again.frame()).content == b"A"
 
 
 async def test_headers_that_unpack_to_too_much_end_the_connection(site: Site) -> None:

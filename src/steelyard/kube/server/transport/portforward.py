@@ -86,8 +86,8 @@ class Forwards:
 
 @dataclass(slots=True)
 class _Pair:
-    errors: int = 0
-    data: int = 0
+    errors: int | None = None
+    data: int | None = None
     sink: asyncio.StreamWriter | None = None
     carrying: asyncio.Task[None] | None = None
 
@@ -105,6 +105,9 @@ class _Session:
         self._heads = spdy.Heads()
         self._pairs: dict[str, _Pair] = {}
         self._streams: dict[int, _Pair] = {}
+        self._newest = 0
+        """The number of the last stream that the client has opened."""
+        self._carrying: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Until either side ends it."""
@@ -118,11 +121,10 @@ class _Session:
                     await self._handle(found)
 
     async def close(self) -> None:
-        tasks = [pair.carrying for pair in self._pairs.values() if pair.carrying is not None]
-        for each in tasks:
+        for each in self._carrying:
             each.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if self._carrying:
+            await asyncio.wait(self._carrying)
 
     async def _handle(self, found: Frame) -> None:
         if found.kind == spdy.SYN_STREAM:
@@ -135,13 +137,16 @@ class _Session:
             await self._received(found)
 
     async def _opened(self, found: Frame, headers: Mapping[str, str]) -> None:
+        if found.stream <= self._newest or not found.stream % 2:
+            raise Broken(f"stream {found.stream} after {self._newest}: a client's are odd, and each is a new one")
+        self._newest = found.stream
         kind, port = headers.get("streamtype", ""), headers.get("port", "")
         is_port = port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16
         if kind not in ("data", "error") or not is_port or len(self._streams) >= _MAX_STREAMS:
             await self._exchange.say(spdy.reset(found.stream))
             return
         pair = self._pairs.setdefault(headers.get("requestid", ""), _Pair())
-        if pair.data if kind == "data" else pair.errors:
+        if (pair.data if kind == "data" else pair.errors) is not None:
             raise Broken("two streams of one kind for one request")
         self._streams[found.stream] = pair
         if kind == "error":
@@ -155,7 +160,8 @@ class _Session:
             await self._exchange.say(self._heads.reply(found.stream))
             await self._finish(pair, str(error))
             return
-        pair.carrying = asyncio.create_task(self._carry(pair, source), name="port-forward")
+        pair.carrying = asyncio.create_task(self._carry(pair, found.stream, source), name="port-forward")
+        self._carrying.add(pair.carrying)
         pair.carrying.add_done_callback(functools.partial(self._closed, pair.sink))
         await self._exchange.say(self._heads.reply(found.stream))
 
@@ -169,21 +175,23 @@ class _Session:
         if found.is_last and pair.sink.can_write_eof():
             pair.sink.write_eof()
 
-    async def _carry(self, pair: _Pair, source: asyncio.StreamReader) -> None:
+    async def _carry(self, pair: _Pair, stream: int, source: asyncio.StreamReader) -> None:
         with contextlib.suppress(OSError):
             while content := await source.read(_CHUNK):
-                await self._exchange.say(spdy.data(pair.data, content))
+                await self._exchange.say(spdy.data(stream, content))
         await self._finish(pair)
 
-    def _closed(self, sink: asyncio.StreamWriter, _: asyncio.Task[None]) -> None:
+    def _closed(self, sink: asyncio.StreamWriter, carrying: asyncio.Task[None]) -> None:
+        self._carrying.discard(carrying)
         self._forwards.closed()
         sink.transport.abort()
 
     async def _finish(self, pair: _Pair, why: str = "") -> None:
         """Says that nothing more comes, and what went wrong if something did."""
-        if pair.errors:
+        if pair.errors is not None:
             await self._exchange.say(spdy.data(pair.errors, why.encode(), last=True))
-        await self._exchange.say(spdy.data(pair.data, b"", last=True))
+        if pair.data is not None:
+            await self._exchange.say(spdy.data(pair.data, b"", last=True))
         self._forget(pair)
 
     def _end(self, stream: int) -> None:
@@ -194,6 +202,5 @@ class _Session:
                 pair.carrying.cancel()
 
     def _forget(self, pair: _Pair) -> None:
-        for stream in (pair.errors, pair.data):
-            self._streams.pop(stream, None)
+        self._streams = {number: each for number, each in self._streams.items() if each is not pair}
         self._pairs = {key: each for key, each in self._pairs.items() if each is not pair}
