@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from steelyard.kube import pki
+from steelyard.kube.pki import KeyPair
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.transport import portforward, spdy
 from steelyard.kube.server.transport.portforward import Ends, Unreachable
 from steelyard.kube.store.store import Store
-from tests.kube.server.serving import ADMIN_TOKEN, JANE_TOKEN, Site, served
+from tests.kube.server.serving import ADMIN_TOKEN, AUTHORITY, JANE_TOKEN, NOW, Site, served
 
 PODS = "/api/v1/namespaces/default/pods"
 POD = {
@@ -99,10 +101,12 @@ class Forwarded:
             return await self.reader.read() == b""
 
 
-async def forwarded(site: Site, early: bytes = b"") -> Forwarded:
-    reader, writer = await site.connect()
+async def forwarded(
+    site: Site, early: bytes = b"", token: str = ADMIN_TOKEN, certificate: KeyPair | None = None
+) -> Forwarded:
+    reader, writer = await site.connect(certificate)
     headers = "".join(f"{name}: {value}\r\n" for name, value in UPGRADE.items())
-    head = f"POST {PODS}/p/portforward HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n{headers}"
+    head = f"POST {PODS}/p/portforward HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {token}\r\n{headers}"
     writer.write(f"{head}Content-Length: 0\r\n\r\n".encode() + early)
     async with asyncio.timeout(PATIENCE):
         answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
@@ -133,6 +137,20 @@ class TestAPort:
             (1, b"", True),
             (3, b"", True),
         ]
+
+    async def test_carries_what_has_come_of_a_frame_before_the_rest_does(self, site: Site) -> None:
+        client = await forwarded(site)
+        await pair(client)
+        client.writer.write(struct.pack(">II", 3, spdy.FIN << 24 | spdy.MAX_FRAME_BYTES))
+        half = spdy.MAX_FRAME_BYTES // 2
+        for _ in range(2):
+            client.writer.write(bytes(half))
+            came = 0
+            while came < half:
+                found = await client.frame()
+                came += len(found.content)
+                assert (found.stream, found.is_last) == (3, False)
+        assert [(await client.frame()).is_last for _ in range(2)] == [True, True]
 
     async def test_says_on_the_stream_for_errors_that_nobody_is_there(self, site: Site) -> None:
         client = await forwarded(site)
@@ -194,6 +212,31 @@ class TestRefused:
         assert (await third.frame()).content == b"A"
 
 
+class TestConnections:
+    async def test_of_one_user_are_half_of_what_the_server_has(
+        self, site: Site, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(portforward, "MAX_SESSIONS", 4)
+        await site.promote("jane")
+        opened = [await forwarded(site, token=JANE_TOKEN) for _ in range(2)]
+        answer = await site.request("POST", f"{PODS}/p/portforward", headers=UPGRADE, token=JANE_TOKEN)
+        assert (answer.code, answer.headers["Retry-After"]) == (429, "1")
+        opened[0].writer.write(spdy.control(spdy.GOAWAY, bytes(8)))
+        assert await opened[0].has_ended()
+        await forwarded(site, token=JANE_TOKEN)
+
+    async def test_are_so_many_whosever_they_are(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(portforward, "MAX_SESSIONS", 2)
+        for name in ("jane", "joe", "jim"):
+            await site.promote(name)
+        joe, jim = (pki.issue_client(AUTHORITY, name, now=NOW) for name in ("joe", "jim"))
+        await forwarded(site, token=JANE_TOKEN)
+        await forwarded(site, certificate=joe)
+        answer = await site.request("POST", f"{PODS}/p/portforward", headers=UPGRADE, certificate=jim)
+        assert answer.code == 429
+        await forwarded(site, token=ADMIN_TOKEN)
+
+
 @pytest.mark.parametrize(
     "sent",
     [
@@ -201,6 +244,9 @@ class TestRefused:
         pytest.param(spdy.control(spdy.SYN_STREAM, b"\x00"), id="a stream without a number"),
         pytest.param(struct.pack(">HHI", 0x8002, 1, 4) + bytes(4), id="another version of SPDY"),
         pytest.param(struct.pack(">II", 1, spdy.MAX_FRAME_BYTES + 1), id="a frame that is too long"),
+        pytest.param(
+            struct.pack(">HHI", 0x8003, spdy.PING, spdy.MAX_CONTROL_BYTES + 1), id="a question that is too long"
+        ),
     ],
 )
 async def test_what_is_no_spdy_ends_the_connection(site: Site, sent: bytes) -> None:

@@ -6,7 +6,8 @@
 Then SPDY: for each connection a stream for data and one for what went wrong, both with the same `requestid` and the
 `port`. What is behind a port, and whether anything is, only `dial` knows, which whoever hosts the server gives it: this
 module opens no connection, and a server without a `dial` has no port-forward. A server carries so many at once, a
-client so many on one connection, and a silent one is ended.
+client so many on one connection, and a silent one is ended. So many clients are connected, and no user has more than
+half of these connections; data is passed on as it comes, so that each holds little.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from steelyard.kube import errors
+from steelyard.kube.server.fairness import rotation
+from steelyard.kube.server.fairness.shares import Flow
 from steelyard.kube.server.transport import spdy
 from steelyard.kube.server.transport.exchange import Exchange
 from steelyard.kube.server.transport.spdy import Broken, Frame
@@ -27,6 +31,8 @@ SUBRESOURCE: Final = "portforward"
 PROTOCOL: Final = "portforward.k8s.io"
 MAX_FORWARDS: Final = 16
 """Connections that one server carries at once."""
+MAX_SESSIONS: Final = 32
+"""Upgraded connections that one server has at once, whether they carry anything or not."""
 _MAX_STREAMS: Final = 2 * MAX_FORWARDS
 _SILENCE_SECONDS: Final = 300.0
 """client-go asks every five seconds whether the other end is there."""
@@ -47,6 +53,7 @@ class Forwards:
     def __init__(self, dial: Dial) -> None:
         self._dial = dial
         self._open = 0
+        self._sessions: Counter[Flow] = Counter()
 
     async def open(self, namespace: str, pod: str, port: int) -> Ends:
         if self._open >= MAX_FORWARDS:
@@ -63,7 +70,7 @@ class Forwards:
 
     async def serve(self, exchange: Exchange, namespace: str, pod: str, headers: Mapping[bytes, bytes]) -> None:
         """Answers a request whose sender may do this. Raises BadRequest where it asks for no protocol that is spoken
-        here; clients that try WebSockets first then come back with SPDY."""
+        here; clients that try WebSockets first then come back with SPDY. Raises Overloaded."""
         asked = headers.get(b"upgrade", b"").decode("latin-1")
         spoken = [each.strip() for each in headers.get(b"x-stream-protocol-version", b"").decode("latin-1").split(",")]
         if asked.upper() != spdy.PROTOCOL:
@@ -75,13 +82,30 @@ class Forwards:
             (b"upgrade", spdy.PROTOCOL.encode()),
             (b"x-stream-protocol-version", PROTOCOL.encode()),
         )
-        reader = await exchange.upgrade(answer)
-        session = _Session(self, exchange, reader, namespace, pod)
+        with self._counted(exchange.flow):
+            reader = await exchange.upgrade(answer)
+            session = _Session(self, exchange, reader, namespace, pod)
+            try:
+                await session.run()
+            finally:
+                await session.close()
+                exchange.close()
+
+    @contextlib.contextmanager
+    def _counted(self, flow: Flow | None) -> Generator[None]:
+        """Raises Overloaded. Administrators of the platform always get through."""
+        if flow is None or flow.is_unbounded:
+            yield
+            return
+        if self._sessions.total() >= MAX_SESSIONS or self._sessions[flow] >= MAX_SESSIONS // 2:
+            raise rotation.too_many()
+        self._sessions[flow] += 1
         try:
-            await session.run()
+            yield
         finally:
-            await session.close()
-            exchange.close()
+            self._sessions[flow] -= 1
+            if not self._sessions[flow]:
+                del self._sessions[flow]
 
 
 @dataclass(slots=True)
@@ -103,6 +127,9 @@ class _Session:
         self._reader = reader
         self._pod = namespace, pod
         self._heads = spdy.Heads()
+        self._data = b""
+        self._rest = 0
+        """The head of the data that is being read, and how many bytes of it are still to come."""
         self._pairs: dict[str, _Pair] = {}
         self._streams: dict[int, _Pair] = {}
         self._newest = 0
@@ -111,14 +138,27 @@ class _Session:
 
     async def run(self) -> None:
         """Until either side ends it."""
-        with contextlib.suppress(asyncio.IncompleteReadError, Broken, TimeoutError, ConnectionError):
+        with contextlib.suppress(EOFError, Broken, TimeoutError, ConnectionError):
             while True:
                 async with asyncio.timeout(_SILENCE_SECONDS):
-                    head = await self._reader.readexactly(spdy.HEAD_BYTES)
-                    found = spdy.frame(head, await self._reader.readexactly(spdy.length(head)))
+                    found = await self._read()
                     if found.kind == spdy.GOAWAY:
                         return
                     await self._handle(found)
+
+    async def _read(self) -> Frame:
+        """The next frame; of data what has come of it, and the rest the next time. Raises EOFError and Broken."""
+        if not self._rest:
+            head = await self._reader.readexactly(spdy.HEAD_BYTES)
+            size = spdy.length(head)
+            if not size or spdy.is_control(head):
+                return spdy.frame(head, await self._reader.readexactly(size))
+            self._data, self._rest = head, size
+        content = await self._reader.read(min(self._rest, _CHUNK))
+        if not content:
+            raise EOFError
+        self._rest -= len(content)
+        return spdy.frame(self._data, content, self._rest)
 
     async def close(self) -> None:
         for each in self._carrying:

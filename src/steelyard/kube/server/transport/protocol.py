@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 Serve = Callable[[Exchange], Coroutine[Any, Any, None]]
 
 _BUFFER_BYTES: Final = 64 * 1024
+_TUNNEL_BYTES: Final = 16 * 1024
+"""Of another protocol, as much again is read before the client is held back."""
 _UNREAD_BYTES: Final = 1024
 """Encrypted, besides what the socket has: with more, nothing is written before the client has read. A TLS transport
 would take half a megabyte.
@@ -251,7 +253,7 @@ class Connection(asyncio.BufferedProtocol):
     def hand_over(self) -> asyncio.StreamReader:
         """From now on what comes is no HTTP: it goes to the reader, which holds the client back if need be."""
         self._parser = None
-        self._tunnel = asyncio.StreamReader(limit=_BUFFER_BYTES)
+        self._tunnel = asyncio.StreamReader(limit=_TUNNEL_BYTES)
         self._tunnel.set_transport(self._transport)
         self.on_end = self._end_tunnel
         if self._early:

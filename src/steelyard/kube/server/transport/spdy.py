@@ -17,6 +17,8 @@ PROTOCOL: Final = "SPDY/3.1"
 HEAD_BYTES: Final = 8
 MAX_FRAME_BYTES: Final = 1 << 20
 """Of one frame; whoever sends a longer one is shown the door. client-go sends 32 KiB at most."""
+MAX_CONTROL_BYTES: Final = 1 << 14
+"""Of one that is no data, which is in memory as a whole."""
 FIN: Final = 0x01
 SYN_STREAM, SYN_REPLY, RST_STREAM, PING, GOAWAY = 1, 2, 3, 6, 7
 REFUSED_STREAM: Final = 3
@@ -63,19 +65,24 @@ class Frame:
         return bool(self.flags & FIN)
 
 
+def is_control(head: bytes) -> bool:
+    return bool(_HEAD.unpack(head)[0] & _CONTROL)
+
+
 def length(head: bytes) -> int:
     """Of what follows the first eight bytes of a frame. Raises Broken."""
     found = _HEAD.unpack(head)[2] & 0xFFFFFF
-    if found > MAX_FRAME_BYTES:
+    if found > (MAX_CONTROL_BYTES if is_control(head) else MAX_FRAME_BYTES):
         raise Broken(f"a frame of {found} bytes")
     return found
 
 
-def frame(head: bytes, content: bytes) -> Frame:
-    """Of a control frame, `content` is without the number of its stream. Raises Broken."""
+def frame(head: bytes, content: bytes, rest: int = 0) -> Frame:
+    """Of a control frame, `content` is without the number of its stream. Of data it is what has come so far or since;
+    `rest` bytes are still to come, and with those the stream may end. Raises Broken."""
     first, second, sized = _HEAD.unpack(head)
     if not first & _CONTROL:
-        return Frame(0, (first & 0x7FFF) << 16 | second, sized >> 24, content)
+        return Frame(0, (first & 0x7FFF) << 16 | second, 0 if rest else sized >> 24, content)
     if first != _CONTROL | _VERSION:
         raise Broken(f"version {first & 0x7FFF} of SPDY")
     if second not in (SYN_STREAM, SYN_REPLY, RST_STREAM):
@@ -102,7 +109,8 @@ class Heads:
 
     def __init__(self) -> None:
         self._reading = zlib.decompressobj(zdict=_DICTIONARY)
-        self._writing = zlib.compressobj(zdict=_DICTIONARY)
+        # There is nothing to compress in a reply: the least memory will do.
+        self._writing = zlib.compressobj(wbits=9, memLevel=1, zdict=_DICTIONARY)
 
     def opened(self, found: Frame) -> dict[str, str]:
         """The headers of a SYN_STREAM, names in lower case. Raises Broken."""
