@@ -232,6 +232,25 @@ async def test_a_flow_in_debt_waits_while_others_are_about() -> None:
     jane.leave(common.reading)
 
 
+async def test_what_lasts_waits_for_its_next_turn_however_long_that_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shares, "QUEUE_SECONDS", 0.0)
+    monkeypatch.setattr(shares, "QUEUE_LENGTH", 1)
+    common = Shares(Limits())
+    share = common.share(is_platform=True)
+    jane, joe = flow(share, JANE), flow(share, JOE)
+    await jane.turn()
+    jane.charge(0.2, shares.perf_counter())
+    await joe.turn()
+    waiting = [asyncio.create_task(jane.turn()) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert not any(each.done() for each in waiting)
+    with pytest.raises(errors.Overloaded):
+        await jane.wait(common.watching)
+    async with asyncio.timeout(60):
+        await asyncio.gather(*waiting)
+    assert not any(jane.taken.values())
+
+
 class Body:
     """As much of an exchange as counts."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
+import time
 import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -14,9 +16,11 @@ import pytest
 from steelyard.kube import pki
 from steelyard.kube.pki import KeyPair
 from steelyard.kube.server.api import Api
+from steelyard.kube.server.fairness.shares import Flow
 from steelyard.kube.server.transport import portforward, spdy
 from steelyard.kube.server.transport.portforward import Ends, Unreachable
 from steelyard.kube.store.store import Store
+from tests.kube.server.bench import eventually
 from tests.kube.server.serving import ADMIN_TOKEN, AUTHORITY, JANE_TOKEN, NOW, Site, served
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -27,6 +31,8 @@ POD = {
     "spec": {"containers": [{"name": "c", "image": "i"}]},
 }
 PATIENCE = 20.0
+LONGEST = 0.04
+"""Seconds of processor time in one turn of the loop: twenty times what it takes, half of what all frames take."""
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Version": "portforward.k8s.io"}
 
 
@@ -290,10 +296,80 @@ async def test_a_request_with_two_streams_for_data_ends_and_leaves_no_port_in_us
     assert (await again.frame()).content == b"A"
 
 
+async def test_a_flood_of_frames_leaves_the_loop_to_others(site: Site) -> None:
+    await site.promote("jane")
+    client = await forwarded(site, token=JANE_TOKEN)
+    ticks: list[float] = []
+
+    async def tick() -> None:
+        while True:
+            before = time.thread_time()
+            await asyncio.sleep(0)
+            ticks.append(time.thread_time() - before)
+
+    gc.disable()
+    ticking = asyncio.create_task(tick())
+    try:
+        client.writer.write(spdy.data(1, b"") * 50_000 + spdy.control(spdy.PING, bytes(4)))
+        assert (await client.frame()).kind == spdy.PING
+    finally:
+        ticking.cancel()
+        gc.enable()
+    assert max(ticks) < LONGEST
+
+
+async def test_a_flow_in_debt_waits_for_others_before_its_next_frame(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.promote("jane")
+    flows: list[Flow] = []
+    free = asyncio.Event()
+
+    async def turn(flow: Flow) -> None:
+        flows.append(flow)
+        await free.wait()
+
+    client = await forwarded(site, token=JANE_TOKEN)
+    await pair(client)
+    monkeypatch.setattr(Flow, "turn", turn)
+    client.writer.write(spdy.data(3, b"a"))
+    await eventually(lambda: len(flows) == 1)
+    free.set()
+    assert (await client.frame()).content == b"A"
+    assert len(flows) == 2, "one for each direction"
+    assert len(set(flows)) == 1
+
+
+async def test_the_time_of_both_directions_is_charged(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    await site.promote("jane")
+    client = await forwarded(site, token=JANE_TOKEN)
+    await pair(client)
+    charged: set[str] = set()
+    charge = Flow.charge
+
+    def noted(flow: Flow, seconds: float, now: float) -> None:
+        task = asyncio.current_task()
+        charged.add(task.get_name() if task is not None else "")
+        charge(flow, seconds, now)
+
+    monkeypatch.setattr(Flow, "charge", noted)
+    client.writer.write(spdy.data(3, b"a"))
+    assert (await client.frame()).content == b"A"
+    await eventually(lambda: "port-forward" in charged and len(charged) > 1)
+
+
+async def test_more_headers_than_anybody_needs_end_the_connection(site: Site) -> None:
+    client = await forwarded(site)
+    packer = zlib.compressobj(zdict=spdy._DICTIONARY)  # pyright: ignore[reportPrivateUsage]
+    block = packer.compress(struct.pack(">I", 17) + bytes(17 * 8)) + packer.flush(zlib.Z_SYNC_FLUSH)
+    client.writer.write(spdy.control(spdy.SYN_STREAM, struct.pack(">IIH", 1, 0, 0) + block))
+    assert await client.has_ended()
+
+
 async def test_headers_that_unpack_to_too_much_end_the_connection(site: Site) -> None:
     client = await forwarded(site)
     packer = zlib.compressobj(9, zdict=spdy._DICTIONARY)  # pyright: ignore[reportPrivateUsage]
-    block = packer.compress(bytes(50_000_000)) + packer.flush(zlib.Z_SYNC_FLUSH)
-    assert len(block) < spdy.MAX_FRAME_BYTES
+    block = packer.compress(bytes(5_000_000)) + packer.flush(zlib.Z_SYNC_FLUSH)
+    assert len(block) < spdy.MAX_CONTROL_BYTES
     client.writer.write(spdy.control(spdy.SYN_STREAM, struct.pack(">IIH", 1, 0, 0) + block))
     assert await client.has_ended()

@@ -184,16 +184,25 @@ class Flow:
                 raise rotation.too_many() from None
             yield
 
-    async def wait(self, seats: Seats) -> None:
-        """Until there is a seat, which is then taken. Raises Overloaded."""
+    async def turn(self) -> None:
+        """Until it is the flow's turn, for the next step of something that lasts and has no seat. Who calls it bounds
+        how many there are of these."""
+        watching = self._shares.watching
+        if not self.enters(watching):
+            await self.wait(watching, patient=True)
+        self.leave(watching)
+
+    async def wait(self, seats: Seats, *, patient: bool = False) -> None:
+        """Until there is a seat, which is then taken. Raises Overloaded, unless this one would rather wait: it has been
+        let in before."""
         waiting = self._share.waiting.setdefault((self, seats), deque())
-        if len(waiting) >= QUEUE_LENGTH:
+        if len(waiting) >= QUEUE_LENGTH and not patient:
             raise rotation.too_many()
         ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting.append(ready)
         self._shares.queue(self._share)
         try:
-            async with asyncio.timeout(QUEUE_SECONDS):
+            async with asyncio.timeout(None if patient else QUEUE_SECONDS):
                 await ready
         except BaseException as error:
             if ready.done() and not ready.cancelled():

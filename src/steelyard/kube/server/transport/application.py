@@ -151,7 +151,7 @@ class Application:
                 self._backend.authorize(call)
                 request.decision = "allow"
                 if self._forwards is not None and _asks_for_port(route):
-                    await self._forward(request, call, self._forwards)
+                    await self._forward(request, call, flow, self._forwards)
                     return
                 self._backend.check(call)
                 labels = (route.verb.upper(), *_resource(call))
@@ -220,8 +220,11 @@ class Application:
         self._metrics.count(labels, 200)
         self._log(request, 200)
 
-    async def _forward(self, request: Request, call: Call, forwards: Forwards) -> None:
-        """Of a pod that is there. It is in the log when it ends, as a watch is."""
+    async def _forward(self, request: Request, call: Call, flow: Flow, forwards: Forwards) -> None:
+        """Of a pod that is there. It starts when it is its turn, and is in the log when it ends, as a watch is."""
+        if not flow.enters(self._watching):
+            await flow.wait(self._watching)
+        flow.leave(self._watching)
         pod = Call("get", call.group, call.version, call.plural, call.user, call.namespace, call.name, flow=call.flow)
         pod.is_authorized = True
         await self._backend.call(pod)

@@ -7,7 +7,8 @@ Then SPDY: for each connection a stream for data and one for what went wrong, bo
 `port`. What is behind a port, and whether anything is, only `dial` knows, which whoever hosts the server gives it: this
 module opens no connection, and a server without a `dial` has no port-forward. A server carries so many at once, a
 client so many on one connection, and a silent one is ended. So many clients are connected, and no user has more than
-half of these connections; data is passed on as it comes, so that each holds little.
+half of these connections; data is passed on as it comes, so that each holds little. Both directions take turns with
+everybody else's work, frame by frame, and their time on the event loop is charged to whoever asked.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ import asyncio
 import contextlib
 import functools
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from steelyard.kube import errors
-from steelyard.kube.server.fairness import rotation
+from steelyard.kube import errors, turns
+from steelyard.kube.server.fairness import metering, rotation
 from steelyard.kube.server.fairness.shares import Flow
 from steelyard.kube.server.transport import spdy
 from steelyard.kube.server.transport.exchange import Exchange
@@ -37,6 +38,8 @@ _MAX_STREAMS: Final = 2 * MAX_FORWARDS
 _SILENCE_SECONDS: Final = 300.0
 """client-go asks every five seconds whether the other end is there."""
 _CHUNK: Final = 1 << 14
+_FRAME: Final = 1 << 14
+"""What it takes to deal with one, besides its data, in terms of bytes."""
 
 Ends: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Dial: TypeAlias = Callable[[str, str, int], Awaitable[Ends]]
@@ -142,9 +145,18 @@ class _Session:
             while True:
                 async with asyncio.timeout(_SILENCE_SECONDS):
                     found = await self._read()
-                    if found.kind == spdy.GOAWAY:
-                        return
+                if found.kind == spdy.GOAWAY:
+                    return
+                await self._turn(found.content)
+                async with asyncio.timeout(_SILENCE_SECONDS):
                     await self._handle(found)
+
+    async def _turn(self, content: bytes) -> None:
+        """Until the loop has room for this, and the flow has not had more of it than others."""
+        flow = self._exchange.flow
+        await turns.take(_FRAME + len(content), flow)
+        if flow is not None:
+            await flow.turn()
 
     async def _read(self) -> Frame:
         """The next frame; of data what has come of it, and the rest the next time. Raises EOFError and Broken."""
@@ -200,7 +212,7 @@ class _Session:
             await self._exchange.say(self._heads.reply(found.stream))
             await self._finish(pair, str(error))
             return
-        pair.carrying = asyncio.create_task(self._carry(pair, found.stream, source), name="port-forward")
+        pair.carrying = asyncio.create_task(self._charged(self._carry(pair, found.stream, source)), name="port-forward")
         self._carrying.add(pair.carrying)
         pair.carrying.add_done_callback(functools.partial(self._closed, pair.sink))
         await self._exchange.say(self._heads.reply(found.stream))
@@ -215,9 +227,13 @@ class _Session:
         if found.is_last and pair.sink.can_write_eof():
             pair.sink.write_eof()
 
+    async def _charged(self, carrying: Coroutine[Any, Any, None]) -> None:
+        await metering.metered(carrying, self._exchange)
+
     async def _carry(self, pair: _Pair, stream: int, source: asyncio.StreamReader) -> None:
         with contextlib.suppress(OSError):
             while content := await source.read(_CHUNK):
+                await self._turn(content)
                 await self._exchange.say(spdy.data(stream, content))
         await self._finish(pair)
 

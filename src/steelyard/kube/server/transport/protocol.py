@@ -20,9 +20,8 @@ import contextlib
 import logging
 import ssl
 import time
-import types
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 from urllib.parse import unquote
@@ -31,7 +30,7 @@ import httptools
 
 from steelyard.kube import errors
 from steelyard.kube.server.call import User
-from steelyard.kube.server.fairness import budgets
+from steelyard.kube.server.fairness import budgets, metering
 from steelyard.kube.server.fairness.shares import Flow
 from steelyard.kube.server.rights import authn
 from steelyard.kube.server.rights.authn import Authenticator
@@ -376,7 +375,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _answer(self, exchange: Exchange) -> None:
         task = cast("asyncio.Task[None]", asyncio.current_task())
         try:
-            await _metered(self._serve(exchange), exchange)
+            await metering.metered(self._serve(exchange), exchange)
         except Exception:
             # The application answers its own errors; what gets here ends one connection, not the server.
             logger.exception("request failed", extra={"method": exchange.method, "path": exchange.path})
@@ -395,29 +394,6 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
         else:
             self._start_next()
-
-
-@types.coroutine
-def _metered(coroutine: Coroutine[Any, Any, None], exchange: Exchange) -> Generator[Any, Any, None]:
-    """Awaits a coroutine and charges each of its steps to the flow of its exchange."""
-    clock = time.perf_counter
-    step: Callable[[Any], Any] = coroutine.send
-    given: Any = None
-    while True:
-        started = clock()
-        try:
-            yielded = step(given)
-        except StopIteration:
-            return
-        finally:
-            ended = clock()
-            if exchange.flow is not None:
-                exchange.flow.charge(ended - started, ended)
-        step, given = coroutine.send, None
-        try:
-            given = yield yielded
-        except BaseException as error:
-            step, given = coroutine.throw, error
 
 
 def _split(url: bytes) -> tuple[str, bytes]:
