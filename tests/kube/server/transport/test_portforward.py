@@ -38,23 +38,34 @@ UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1", "X-Stream-Protocol-Ve
 
 @dataclass
 class Echo:
-    """What is behind port 7: whatever is sent there comes back, in capitals."""
+    """What is behind port 7: whatever is sent there comes back, in capitals. Behind port 9 nobody reads, and when told
+    to it goes away."""
 
     dialled: list[tuple[str, str, int]] = field(default_factory=list[tuple[str, str, int]])
     servers: list[asyncio.Server] = field(default_factory=list[asyncio.Server])
+    unread: list[asyncio.StreamWriter] = field(default_factory=list[asyncio.StreamWriter])
+    goes_away: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def dial(self, namespace: str, pod: str, port: int) -> Ends:
         self.dialled.append((namespace, pod, port))
-        if port != 7:
+        if port not in (7, 9):
             raise Unreachable("nobody is there")
-        if not self.servers:
-            self.servers.append(await asyncio.start_server(self._shout, "127.0.0.1", 0))
-        return await asyncio.open_connection(*self.servers[0].sockets[0].getsockname())
+        server = await asyncio.start_server(self._shout if port == 7 else self._go_away, "127.0.0.1", 0)
+        self.servers.append(server)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        if port == 9:
+            self.unread.append(writer)
+        return reader, writer
 
     async def _shout(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(1000):
             writer.write(data.upper())
         writer.close()
+
+    async def _go_away(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # pyright: ignore[reportAttributeAccessIssue]
+        await self.goes_away.wait()
+        writer.transport.abort()
 
 
 @pytest.fixture
@@ -121,6 +132,11 @@ async def forwarded(
     return Forwarded(reader, writer)
 
 
+def _is_full(writer: asyncio.StreamWriter) -> bool:
+    _, high = writer.transport.get_write_buffer_limits()
+    return writer.transport.get_write_buffer_size() > high
+
+
 async def pair(client: Forwarded, first: int = 1, port: int = 7) -> None:
     """Opens a stream for errors and one for data."""
     for stream, kind in ((first, "error"), (first + 2, "data")):
@@ -164,6 +180,21 @@ class TestAPort:
         found = await client.frame()
         assert (found.stream, found.content, found.is_last) == (1, b"nobody is there", True)
 
+    async def test_that_goes_away_during_an_upload_leaves_the_others(self, site: Site, echo: Echo) -> None:
+        client = await forwarded(site)
+        await pair(client)
+        await pair(client, first=5, port=9)
+        for _ in range(16):
+            client.writer.write(spdy.data(7, bytes(spdy.MAX_FRAME_BYTES)))
+        await eventually(lambda: _is_full(echo.unread[0]))
+        echo.goes_away.set()
+        found = await client.frame()
+        assert (found.stream, found.is_last) == (5, True)
+        assert b"port 9" in found.content
+        assert (await client.frame()).stream == 7
+        client.writer.write(spdy.data(3, b"a"))
+        assert (await client.frame()).content == b"A"
+
     async def test_answers_whoever_asks_whether_it_is_there(self, site: Site) -> None:
         client = await forwarded(site)
         client.writer.write(spdy.control(spdy.PING, struct.pack(">I", 5)))
@@ -177,7 +208,8 @@ class TestAPort:
             await pair(client)
             await site.listener.close()
             assert await client.has_ended()
-        echo.servers[0].close()
+        for server in echo.servers:
+            server.close()
 
     async def test_takes_what_comes_right_after_the_request(self, site: Site) -> None:
         client = await forwarded(site, spdy.control(spdy.PING, struct.pack(">I", 7)))

@@ -115,6 +115,7 @@ class Forwards:
 class _Pair:
     errors: int | None = None
     data: int | None = None
+    port: int = 0
     sink: asyncio.StreamWriter | None = None
     carrying: asyncio.Task[None] | None = None
 
@@ -205,9 +206,9 @@ class _Session:
             pair.errors = found.stream
             await self._exchange.say(self._heads.reply(found.stream))
             return
-        pair.data = found.stream
+        pair.data, pair.port = found.stream, int(port)
         try:
-            source, pair.sink = await self._forwards.open(*self._pod, int(port))
+            source, pair.sink = await self._forwards.open(*self._pod, pair.port)
         except Unreachable as error:
             await self._exchange.say(self._heads.reply(found.stream))
             await self._finish(pair, str(error))
@@ -221,21 +222,28 @@ class _Session:
         pair = self._streams.get(found.stream)
         if pair is None or pair.data != found.stream or pair.sink is None or pair.sink.is_closing():
             return
-        if found.content:
-            pair.sink.write(found.content)
-            await pair.sink.drain()
-        if found.is_last and pair.sink.can_write_eof():
-            pair.sink.write_eof()
+        try:
+            if found.content:
+                pair.sink.write(found.content)
+                await pair.sink.drain()
+            if found.is_last and pair.sink.can_write_eof():
+                pair.sink.write_eof()
+        except OSError:
+            # Who carries the other direction notices, and says so.
+            pair.sink.transport.abort()
 
     async def _charged(self, carrying: Coroutine[Any, Any, None]) -> None:
         await metering.metered(carrying, self._exchange)
 
     async def _carry(self, pair: _Pair, stream: int, source: asyncio.StreamReader) -> None:
-        with contextlib.suppress(OSError):
+        why = ""
+        try:
             while content := await source.read(_CHUNK):
                 await self._turn(content)
                 await self._exchange.say(spdy.data(stream, content))
-        await self._finish(pair)
+        except OSError as error:
+            why = f"the connection to port {pair.port} was lost: {error.strerror or error}"
+        await self._finish(pair, why)
 
     def _closed(self, sink: asyncio.StreamWriter, carrying: asyncio.Task[None]) -> None:
         self._carrying.discard(carrying)
