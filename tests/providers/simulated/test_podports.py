@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import datetime
+import errno
+import os
+import socket
 import ssl
 import tempfile
 from typing import cast
 
 import pytest
 
-from steelyard.kube import pki
+from steelyard.kube import errors, pki
 from steelyard.kube.client.interface import Client
 from steelyard.kube.pki import KeyPair
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.server.transport.portforward import Unreachable
+from steelyard.providers.simulated import boot
 from steelyard.providers.simulated.ensembles import Ensembles, Host
 from steelyard.providers.simulated.podports import Ports
 from tests.kube.runtime.memory import MemoryClient
@@ -52,6 +58,46 @@ async def test_leads_nowhere_else(namespace: str, pod: str, port: int) -> None:
 async def test_a_machine_that_is_off_is_not_reached() -> None:
     with pytest.raises(Unreachable):
         await ports().dial()("kube-system", "etcd-cp", 2379)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(boot.BadBootstrapData("Secret team/b does not exist"), id="its bootstrap data is damaged"),
+        pytest.param(errors.ServiceUnavailable("the store is closed"), id="the platform does not answer"),
+    ],
+)
+async def test_a_member_that_cannot_be_started_says_why(error: Exception) -> None:
+    async def authority(_: Host) -> KeyPair | None:
+        raise error
+
+    with pytest.raises(Unreachable, match=r"machine cp cannot start its member of etcd: (Secret team/b|the store)"):
+        await dataclasses.replace(ports(HOST), authority=authority).dial()("kube-system", "etcd-cp", 2379)
+
+
+async def test_a_process_without_descriptors_takes_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left() -> tuple[socket.socket, socket.socket]:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(socket, "socketpair", none_left)
+    with pytest.raises(Unreachable, match="takes no connection: Too many open files"):
+        await ports(HOST).dial()("kube-system", "etcd-cp", 2379)
+
+
+@pytest.mark.parametrize("request_line", [b"X", b"", b"GET  / HTTP/1.1", "GET /é HTTP/1.1".encode()])
+async def test_what_is_no_request_ends_the_connection_quietly(
+    request_line: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    opened = ports(HOST)
+    reader, writer = await opened.dial()("kube-system", "etcd-cp", 2379)
+    await writer.start_tls(_context(pki.issue_client(AUTHORITY, "admin", now=NOW)), server_hostname="cp")
+    writer.write(request_line + b"\r\n\r\n")
+    async with asyncio.timeout(20):
+        with contextlib.suppress(OSError):
+            assert await reader.read() == b""
+    await opened.ensembles.close()
+    writer.transport.abort()
+    assert caplog.records == []
 
 
 async def test_the_one_member_of_a_cluster_answers_without_a_port() -> None:

@@ -101,7 +101,7 @@ class MemberServer:
             if length > _LARGEST:
                 raise ValueError("too long")
             body = await reader.readexactly(length)
-        path = request.split(b" ")[1].decode("ascii")
+        _, path, _ = request.decode("ascii").split(" ")
         status, answer = await self._answering(path, objects.mapping(orjson.loads(body or b"{}")))
         content = orjson.dumps(answer)
         first = b"HTTP/1.1 %d Answered\r\nContent-Type: application/json\r\n" % status

@@ -13,9 +13,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
 from steelyard.frozen import frozen
+from steelyard.kube import errors
 from steelyard.kube.pki import KeyPair
 from steelyard.kube.server.transport.portforward import Dial, Ends, Unreachable
-from steelyard.providers.simulated import furnishing
+from steelyard.providers.simulated import boot, furnishing
 from steelyard.providers.simulated.ensembles import Ensembles, Host
 from steelyard.providers.simulated.memberserver import PORT as ETCD_PORT
 
@@ -53,18 +54,16 @@ class Ports:
         raise Unreachable(f"nothing listens on port {port} of pod {namespace}/{pod}: connection refused")
 
     async def _member(self, host: Host) -> Ends:
-        authority = await self.authority(host)
+        try:
+            authority = await self.authority(host)
+        except (boot.BadBootstrapData, errors.ApiError) as error:
+            raise Unreachable(f"machine {host.name} cannot start its member of etcd: {error}") from error
         if authority is None:
             raise Unreachable(f"machine {host.name} runs no member of etcd")
-        ours, theirs = socket.socketpair()
         try:
-            ours.setblocking(False)
-            theirs.setblocking(False)
-            ends = await asyncio.open_connection(sock=ours, limit=_CHUNK)
-        except OSError:
-            ours.close()
-            theirs.close()
-            raise
+            ends, theirs = await _pair()
+        except OSError as error:
+            raise Unreachable(f"machine {host.name} takes no connection: {error.strerror or error}") from error
         serving = asyncio.create_task(self._serve(host, authority, theirs), name="etcd by port-forward")
         _SERVING.add(serving)
         serving.add_done_callback(_SERVING.discard)
@@ -76,6 +75,19 @@ class Ports:
             await self.ensembles.reach(self.cluster_id, host, authority, connection)
         except (OSError, EOFError, TimeoutError):
             connection.close()
+
+
+async def _pair() -> tuple[Ends, socket.socket]:
+    """Raises OSError."""
+    ours, theirs = socket.socketpair()
+    try:
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        return await asyncio.open_connection(sock=ours, limit=_CHUNK), theirs
+    except BaseException:
+        ours.close()
+        theirs.close()
+        raise
 
 
 _SERVING: Final[set[asyncio.Task[None]]] = set()

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ from steelyard.kube.server.transport import spdy
 from steelyard.kube.server.transport.exchange import Exchange
 from steelyard.kube.server.transport.spdy import Broken, Frame
 
+logger = logging.getLogger(__name__)
+
 SUBRESOURCE: Final = "portforward"
 PROTOCOL: Final = "portforward.k8s.io"
 MAX_FORWARDS: Final = 16
@@ -38,6 +41,7 @@ _MAX_STREAMS: Final = 2 * MAX_FORWARDS
 _SILENCE_SECONDS: Final = 300.0
 """client-go asks every five seconds whether the other end is there."""
 _CHUNK: Final = 1 << 14
+_MOST_DIGITS: Final = 5
 _FRAME: Final = 1 << 14
 """What it takes to deal with one, besides its data, in terms of bytes."""
 
@@ -193,9 +197,8 @@ class _Session:
         if found.stream <= self._newest or not found.stream % 2:
             raise Broken(f"stream {found.stream} after {self._newest}: a client's are odd, and each is a new one")
         self._newest = found.stream
-        kind, port = headers.get("streamtype", ""), headers.get("port", "")
-        is_port = port.isascii() and port.isdigit() and 0 < int(port[:6]) < 1 << 16
-        if kind not in ("data", "error") or not is_port or len(self._streams) >= _MAX_STREAMS:
+        kind, port = headers.get("streamtype", ""), _port(headers.get("port", ""))
+        if kind not in ("data", "error") or not port or len(self._streams) >= _MAX_STREAMS:
             await self._exchange.say(spdy.reset(found.stream))
             return
         pair = self._pairs.setdefault(headers.get("requestid", ""), _Pair())
@@ -206,12 +209,16 @@ class _Session:
             pair.errors = found.stream
             await self._exchange.say(self._heads.reply(found.stream))
             return
-        pair.data, pair.port = found.stream, int(port)
+        pair.data, pair.port = found.stream, port
         try:
             source, pair.sink = await self._forwards.open(*self._pod, pair.port)
-        except Unreachable as error:
+        except Exception as error:
+            why = str(error)
+            if not isinstance(error, Unreachable):
+                why = "what is behind the port could not be reached: an internal error"
+                logger.exception("port-forward failed", extra={"pod": "/".join(self._pod), "port": port})
             await self._exchange.say(self._heads.reply(found.stream))
-            await self._finish(pair, str(error))
+            await self._finish(pair, why)
             return
         pair.carrying = asyncio.create_task(self._charged(self._carry(pair, found.stream, source)), name="port-forward")
         self._carrying.add(pair.carrying)
@@ -268,3 +275,11 @@ class _Session:
     def _forget(self, pair: _Pair) -> None:
         self._streams = {number: each for number, each in self._streams.items() if each is not pair}
         self._pairs = {key: each for key, each in self._pairs.items() if each is not pair}
+
+
+def _port(text: str) -> int:
+    """0 for what is none."""
+    if len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
+        return 0
+    number = int(text)
+    return number if number < 1 << 16 else 0
