@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 from steelyard.api import resources
 from steelyard.api.clusterapi import resources as capi
 from steelyard.kube import objects
+from steelyard.kube.client.local import LocalClient
 from steelyard.kube.resources import SECRETS, Resource
 from tests.controllers import whole as stages
 from tests.controllers.whole import CLAIMS, NAMESPACE, Whole
 
+PODS = Resource("", "v1", "pods", "Pod")
 HELD_BY_FINALIZERS = (
     capi.CLUSTERS,
     capi.KUBEADM_CONTROL_PLANES,
@@ -63,6 +66,46 @@ async def test_a_kind_that_vanishes_during_the_claims_deletion_does_not_hold_it_
     for obj in await whole.all(kind):
         await whole.remove_by_force(kind, obj)
     await whole.until_nothing_is_left()
+
+
+async def test_a_control_plane_machine_that_vanished_runs_no_member_and_has_no_pods(whole: Whole) -> None:
+    await whole.claim(controlPlaneReplicas=3, workerReplicas=0)
+    await whole.until_ready()
+    former = (await whole.all(resources.SIMULATED_MACHINES))[0]
+    [address] = [each["address"] for each in former["status"]["addresses"] if each["type"] == "InternalIP"]
+    assert await has_port(address)
+    await whole.remove_by_force(resources.SIMULATED_MACHINES, former)
+
+    async def is_switched_off() -> bool:
+        [cluster] = await whole.all(resources.SIMULATED_CLUSTERS)
+        api = whole.hosting.running(objects.uid(cluster))
+        assert api is not None
+        pods = [objects.name(each) for each in (await LocalClient(api).list(PODS, "kube-system")).items]
+        return not await has_port(address) and f"etcd-{objects.name(former)}" not in pods
+
+    await whole.until(is_switched_off, "the machine switched off")
+
+
+async def test_the_last_control_plane_machine_that_vanished_serves_no_api(whole: Whole) -> None:
+    await whole.claim(controlPlaneReplicas=1, workerReplicas=0)
+    await whole.until_ready()
+    [cluster] = await whole.all(resources.SIMULATED_CLUSTERS)
+    [former] = await whole.all(resources.SIMULATED_MACHINES)
+    await whole.remove_by_force(resources.SIMULATED_MACHINES, former)
+
+    async def is_stopped() -> bool:
+        return whole.hosting.running(objects.uid(cluster)) is None
+
+    await whole.until(is_stopped, "the API stopped")
+
+
+async def has_port(address: str) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(address, 2379)
+    except OSError:
+        return False
+    writer.transport.abort()
+    return True
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -3,7 +3,8 @@
 Its life: the provider ID is recorded (intent), then it boots for `bootSeconds`, runs, and after `joinSeconds` its Node
 stands in the cluster's API. The first control-plane machine starts that API with the authority from its bootstrap data;
 every other one must show a valid join token. Switching off the last control-plane machine ends the API. Where there are
-several of these, each also runs a member of the cluster's etcd (`ensembles.py`).
+several of these, each also runs a member of the cluster's etcd (`ensembles.py`). One that vanished with its finalizer
+taken off by force is switched off as well; not so one that was paused, which has been moved to another API and goes on.
 """
 
 from __future__ import annotations
@@ -94,15 +95,23 @@ class SimulatedMachineReconciler:
         self._delays = delays
         self._machines_around, self._is_taken = machines.around, machines.is_taken
         self._definitions = definitions
+        self._known: dict[Key, Object] = {}
+        """The control-plane machines that may run here, as they were last seen."""
 
     async def reconcile(self, key: Key) -> Result:
         try:
             infrastructure = await self._client.get(SIMULATED_MACHINES, key.name, key.namespace)
         except errors.NotFound:
+            await self._forget_former(key)
             return Result()
         cluster = await clusterapi.cluster_of(self._client, infrastructure)
         if cluster is not None and clusterapi.is_paused(cluster, infrastructure):
+            self._known.pop(key, None)
             return Result()
+        if key in self._known and not _is_same(self._known[key], infrastructure):
+            await self._forget_former(key)
+        if clusterapi.is_control_plane(infrastructure):
+            self._known[key] = infrastructure
         if objects.is_being_deleted(infrastructure):
             return await self._delete(infrastructure)
         place = await self._place(infrastructure, cluster)
@@ -112,6 +121,12 @@ class SimulatedMachineReconciler:
         if not place.bootstrap_secret:
             return Result()
         return await self._live(infrastructure, place)
+
+    async def _forget_former(self, key: Key) -> None:
+        """Switches off what was last seen under this name, if it has not been."""
+        if key in self._known:
+            await self._switch_off(self._known[key])
+            self._known.pop(key, None)
 
     async def _place(self, infrastructure: Object, cluster: Object | None) -> _Place | None:
         """None while the machine's owner or its cluster's endpoint is missing, or is not here."""
@@ -364,6 +379,7 @@ class SimulatedMachineReconciler:
             return Result(requeue_after=remaining)
         if clusterapi.is_control_plane(infrastructure):
             await self._switch_off(infrastructure)
+            self._known.pop(Key.of(infrastructure), None)
         await finalizers.remove(self._client, SIMULATED_MACHINES, infrastructure, FINALIZER)
         return Result()
 
