@@ -14,13 +14,40 @@ from steelyard.controllers.lifecycle.members import service
 from steelyard.kube import objects
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import CONFIG_MAPS
+from steelyard.kube.resources import CONFIG_MAPS, Resource
 from steelyard.kube.runtime import conditions
+from steelyard.providers.simulated import machines as simulated
 from steelyard.providers.simulated.ensembles import FAULT_ANNOTATION, Ensembles
 from tests.controllers import whole as stages
 from tests.controllers.whole import CLAIMS, NAMESPACE, Whole
 
 CONTROL_PLANE = "c-control-plane"
+PODS = Resource("", "v1", "pods", "Pod")
+WEBHOOKS = Resource(
+    "admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
+)
+GUARD: Object = {
+    "apiVersion": WEBHOOKS.api_version,
+    "kind": WEBHOOKS.kind,
+    "metadata": {"name": "guard"},
+    "webhooks": [
+        {
+            "name": "guard.example.org",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            "failurePolicy": "Fail",
+            "clientConfig": {"service": {"namespace": "guards", "name": "nobody"}},
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE", "DELETE"],
+                    "resources": ["pods"],
+                }
+            ],
+        }
+    ],
+}
 
 
 @pytest.fixture
@@ -58,6 +85,48 @@ async def has_members_of_all(whole: Whole) -> bool:
     machines = await control_plane(whole)
     is_told = all(conditions.is_true(each, "EtcdMemberHealthy") for each in machines)
     return is_told and await members(whole) == [objects.name(each) for each in machines]
+
+
+async def test_a_webhook_that_refuses_pods_holds_up_no_machine_and_they_follow(
+    whole: Whole, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(simulated, "_PODS_RETRY_SECONDS", 2.0)
+    await whole.claim(controlPlaneReplicas=1, workerReplicas=0, kubernetesVersion="v1.34.4")
+    await whole.until_ready()
+    inside = await inner(whole)
+    await inside.create(WEBHOOKS, GUARD)
+    await whole.client.patch(CLAIMS, "c", {"spec": {"parameters": {"controlPlaneReplicas": 3}}}, NAMESPACE)
+
+    async def has_joined() -> bool:
+        machines = await whole.all(resources.SIMULATED_MACHINES)
+        return len(machines) > 1 and all(conditions.is_true(each, "Ready") for each in machines)
+
+    await whole.until(has_joined, "a second machine")
+    assert len(await pods_of_etcd(whole)) == 1
+    await inside.delete(WEBHOOKS, objects.name(GUARD))
+    await whole.until_ready()
+
+    async def has_pods_of_all() -> bool:
+        return await pods_of_etcd(whole) == sorted(f"etcd-{name}" for name in await names(whole))
+
+    await whole.until(has_pods_of_all, "pods of all machines")
+    await inside.create(WEBHOOKS, GUARD)
+    await change(whole, controlPlaneReplicas=1)
+    assert len(await names(whole)) == 1
+    await inside.delete(WEBHOOKS, objects.name(GUARD))
+    await whole.until(has_pods_of_all, "no pods of the others")
+
+
+async def inner(whole: Whole) -> LocalClient:
+    [infrastructure] = await whole.all(resources.SIMULATED_CLUSTERS)
+    api = whole.hosting.running(objects.uid(infrastructure))
+    assert api is not None
+    return LocalClient(api)
+
+
+async def pods_of_etcd(whole: Whole) -> list[str]:
+    listed = await (await inner(whole)).list(PODS, "kube-system", label_selector="component=etcd")
+    return sorted(map(objects.name, listed.items))
 
 
 async def test_members_come_and_go_with_the_machines(whole: Whole) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
 
 import yaml
 
@@ -21,6 +21,7 @@ from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS, Resource
+from steelyard.kube.runtime import logs
 
 NAMESPACE: Final = "kube-system"
 API_SERVER, ETCD = "kube-apiserver", "etcd"
@@ -30,6 +31,10 @@ _DOCUMENT: Final = "ClusterConfiguration"
 _PODS: Final = Resource("", "v1", "pods", "Pod")
 _RUNNING: Final = "Running"
 _RAN: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+
+_PATIENCE_SECONDS: Final = 5.0
+
+_log = logs.get(__name__)
 
 
 def pod_name(component: str, node: str) -> str:
@@ -79,6 +84,18 @@ async def add_pods(
 async def remove_pods(client: Client, node: str) -> None:
     """When the machine is gone; nothing else notices that they are."""
     await asyncio.gather(*(_remove(client, pod_name(each, node)) for each in (*_COMPONENTS, ETCD)))
+
+
+async def attempt(work: Coroutine[Any, Any, None]) -> bool:
+    """Whether it was done. On a real machine these pods do not depend on what the cluster's webhooks say of them: no
+    machine waits for it, and what was refused or took too long is tried again."""
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            await work
+    except (errors.ApiError, TimeoutError) as error:
+        _log.warning("pods of a control plane cannot be written", error=str(error) or "the cluster's API is slow")
+        return False
+    return True
 
 
 async def _add(client: Client, pod: Object) -> None:

@@ -40,6 +40,7 @@ FINALIZER = "simulatedmachine.infrastructure.cluster.x-k8s.io"
 _RETRY_SECONDS = 2.0
 _FIELD_MANAGER = "steelyard"
 _PORT_RETRY_SECONDS = 60.0
+_PODS_RETRY_SECONDS = 30.0
 _HOST_NETWORK = "127."
 
 
@@ -97,13 +98,14 @@ class SimulatedMachineReconciler:
         self._definitions = definitions
         self._known: dict[Key, Object] = {}
         """The control-plane machines that may run here, as they were last seen."""
+        self._unfurnished: set[str] = set()
+        """Those whose pods could not be written, by uid."""
 
     async def reconcile(self, key: Key) -> Result:
         try:
             infrastructure = await self._client.get(SIMULATED_MACHINES, key.name, key.namespace)
         except errors.NotFound:
-            await self._forget_former(key)
-            return Result()
+            return await self._forget_former(key)
         cluster = await clusterapi.cluster_of(self._client, infrastructure)
         if cluster is not None and clusterapi.is_paused(cluster, infrastructure):
             self._known.pop(key, None)
@@ -122,11 +124,12 @@ class SimulatedMachineReconciler:
             return Result()
         return await self._live(infrastructure, place)
 
-    async def _forget_former(self, key: Key) -> None:
+    async def _forget_former(self, key: Key) -> Result:
         """Switches off what was last seen under this name, if it has not been."""
-        if key in self._known:
-            await self._switch_off(self._known[key])
-            self._known.pop(key, None)
+        if key in self._known and not await self._switch_off(self._known[key]):
+            return Result(requeue_after=_PODS_RETRY_SECONDS)
+        self._known.pop(key, None)
+        return Result()
 
     async def _place(self, infrastructure: Object, cluster: Object | None) -> _Place | None:
         """None while the machine's owner or its cluster's endpoint is missing, or is not here."""
@@ -176,12 +179,19 @@ class SimulatedMachineReconciler:
             await self._report(infrastructure, "Failed", "BootstrapFailed", started=started, message=str(error))
             return Result(requeue_after=_RETRY_SECONDS)
         await self._report(infrastructure, "Running", "Running", started=started)
+        if objects.uid(infrastructure) in self._unfurnished:
+            return Result(requeue_after=_PODS_RETRY_SECONDS)
         return Result() if has_ports else Result(requeue_after=_PORT_RETRY_SECONDS)
 
     async def _bring_up(self, infrastructure: Object, place: _Place) -> None:
         """The API where this is a control-plane machine, then the Node. Done before, it finds both in place."""
         is_joined = _has_joined(infrastructure)
-        if is_joined and (not clusterapi.is_control_plane(infrastructure) or self._hosting.running(place.cluster_id)):
+        is_unfurnished = objects.uid(infrastructure) in self._unfurnished
+        if (
+            is_joined
+            and not is_unfurnished
+            and (not clusterapi.is_control_plane(infrastructure) or self._hosting.running(place.cluster_id))
+        ):
             return
         node = await self._boot(infrastructure, place)
         if is_joined:
@@ -195,6 +205,8 @@ class SimulatedMachineReconciler:
             await self._join_members(infrastructure, place, node)
             await self._furnish(api, [infrastructure], place, node)
             await self._register(api, infrastructure, place, node)
+        elif is_unfurnished:
+            await self._furnish(api, [infrastructure], place, node)
         elif not await furnishing.is_configured(_kubelet(api, node.node_name)):
             # It was made by a version that did not do this.
             machines = [each for each in self._control_plane(infrastructure) if _keeps_api_up(each)]
@@ -295,14 +307,14 @@ class SimulatedMachineReconciler:
 
     async def _furnish(self, api: Api, machines: Sequence[Object], place: _Place, told: boot.Init | boot.Join) -> None:
         """Before their Nodes are there: whoever finds those looks at the pods next. The configuration comes last, and
-        says that the rest is there."""
+        says that the rest is there, or will be."""
         planes = [each for each in machines if clusterapi.is_control_plane(each)]
         if not planes:
             return
         for each in planes:
             # A Node is called as its bootstrap data says; where several are furnished anew, each as its machine.
             name = told.node_name if len(planes) == 1 else objects.name(each)
-            await furnishing.add_pods(
+            adding = furnishing.add_pods(
                 _kubelet(api, name),
                 name,
                 self._address(each),
@@ -310,6 +322,10 @@ class SimulatedMachineReconciler:
                 with_etcd=told.etcd_authority is not None,
                 now=self._clock.now(),
             )
+            if await furnishing.attempt(adding):
+                self._unfurnished.discard(objects.uid(each))
+            else:
+                self._unfurnished.add(objects.uid(each))
         configuration = (
             told.configuration
             if isinstance(told, boot.Init)
@@ -378,24 +394,27 @@ class SimulatedMachineReconciler:
         if remaining > 0:
             return Result(requeue_after=remaining)
         if clusterapi.is_control_plane(infrastructure):
-            await self._switch_off(infrastructure)
-            self._known.pop(Key.of(infrastructure), None)
+            self._unfurnished.discard(objects.uid(infrastructure))
+            if await self._switch_off(infrastructure):
+                self._known.pop(Key.of(infrastructure), None)
         await finalizers.remove(self._client, SIMULATED_MACHINES, infrastructure, FINALIZER)
         return Result()
 
-    async def _switch_off(self, infrastructure: Object) -> None:
-        """Ends its member of etcd, and the API unless others run."""
+    async def _switch_off(self, infrastructure: Object) -> bool:
+        """Ends its member of etcd, and the API unless others run. False where its pods could not be removed."""
         cluster = await clusterapi.cluster_of(self._client, infrastructure)
         simulated_cluster = (
             await clusterapi.infrastructure_of(self._client, cluster, SIMULATED_CLUSTERS) if cluster else None
         )
         if simulated_cluster is None or await identity.is_anothers(self._client, simulated_cluster):
-            return
+            return True
         await self._ensembles.end(identity.of_cluster(simulated_cluster), self._address(infrastructure))
         if not any(map(_keeps_api_up, self._control_plane(infrastructure))):
             await self._hosting.stop(identity.of_cluster(simulated_cluster))
         elif (api := self._hosting.running(identity.of_cluster(simulated_cluster))) is not None:
-            await furnishing.remove_pods(_kubelet(api, objects.name(infrastructure)), objects.name(infrastructure))
+            name = objects.name(infrastructure)
+            return await furnishing.attempt(furnishing.remove_pods(_kubelet(api, name), name))
+        return True
 
     def _address(self, infrastructure: Object) -> str:
         """An address that looks like one, from the range for private networks of carriers; of a control-plane machine
