@@ -59,8 +59,10 @@ def _processes() -> list[str]:
         except OSError:
             continue
         name = Path(words[0].decode(errors="replace")).name
-        if name.startswith(_OF_MACHINES):
-            found.append(f"{name} {next((word.decode() for word in words if word.startswith(b'guest=')), '')}".strip())
+        guest = next((word.decode() for word in words if word.startswith(b"guest=")), "")
+        # libvirt asks each QEMU what it can do, which takes a moment and has no guest.
+        if name.startswith(_OF_MACHINES) and (guest or not name.startswith("qemu")):
+            found.append(f"{name} {guest}".strip())
     return sorted(found)
 
 
