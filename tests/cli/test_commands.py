@@ -195,6 +195,14 @@ def test_a_clusters_kubeconfig_leads_to_its_own_api(terminal: Terminal, ready_cl
     assert config["clusters"][0]["cluster"]["server"] == claim["status"]["endpoint"]
 
 
+@pytest.fixture(scope="module")
+def tampered_claim(shared: PlatformProcess, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One whose machines are lost for a moment, which tests of others would see."""
+    terminal = Terminal(shared.data_dir.root, tmp_path_factory.mktemp("terminal"))
+    terminal.ok("create", "cluster", "tampered", "--environment", "dev", "-n", "tampering", "--wait")
+    return "tampered"
+
+
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
@@ -203,13 +211,13 @@ def test_a_clusters_kubeconfig_leads_to_its_own_api(terminal: Terminal, ready_cl
     ],
 )
 def test_a_kubeconfig_that_somebody_has_tampered_with_is_not_printed(
-    terminal: Terminal, ready_claim: str, change: dict[str, Any], complaint: str
+    terminal: Terminal, tampered_claim: str, change: dict[str, Any], complaint: str
 ) -> None:
-    config = yaml.safe_load(terminal.ok("kubeconfig", ready_claim)) | change
+    config = yaml.safe_load(terminal.ok("kubeconfig", tampered_claim)) | change
     config["contexts"] = [{"name": "x", "context": {"cluster": config["clusters"][0]["name"]}}]
     config["current-context"] = "x"
     value = base64.b64encode(yaml.safe_dump(config).encode()).decode()
-    claim = terminal.json("get", "cluster", ready_claim)
+    claim = terminal.json("get", "cluster", tampered_claim)
     reference = claim["status"]["kubeconfigSecret"]
 
     async def tamper(paused: str | None) -> str:
@@ -218,7 +226,7 @@ def test_a_kubeconfig_that_somebody_has_tampered_with_is_not_printed(
         pause: Object = {"metadata": {"annotations": {"cluster.x-k8s.io/paused": paused}}}
         try:
             before = await client.get(SECRETS, reference["name"], reference["namespace"])
-            await client.patch(KUBEADM_CONTROL_PLANES, f"{ready_claim}-control-plane", pause, reference["namespace"])
+            await client.patch(KUBEADM_CONTROL_PLANES, f"{tampered_claim}-control-plane", pause, reference["namespace"])
             await client.patch(SECRETS, reference["name"], {"data": {"value": value}}, reference["namespace"])
             return before["data"]["value"]
         finally:
@@ -226,7 +234,7 @@ def test_a_kubeconfig_that_somebody_has_tampered_with_is_not_printed(
 
     before = asyncio.run(tamper("true"))
     try:
-        done = terminal.run("kubeconfig", ready_claim)
+        done = terminal.run("kubeconfig", tampered_claim)
         assert (done.code, done.out) == (Exit.FAILED, "")
         assert complaint in done.err
         assert "delete the Secret" in done.err
