@@ -112,13 +112,11 @@ class Mover:
             await self._vanish(self._target, each)
         for each in filter(rewriting.is_shared, made):
             # Somebody may have come to use it: it goes as if they deleted it.
+            obj = each.object
             with contextlib.suppress(errors.NotFound, errors.Conflict):
-                name, namespace, uid = (
-                    objects.name(each.object),
-                    objects.namespace(each.object),
-                    objects.uid(each.object),
+                await self._target.delete(
+                    each.resource, objects.name(obj), objects.namespace(obj), uid=objects.uid(obj)
                 )
-                await self._target.delete(each.resource, name, namespace, uid=uid)
         for each in await self._everything():
             if objects.annotations(each.object).get(rewriting.MOVE) == self._record.id:
                 await self._patch(self._source, each, rewriting.resumed(each))
