@@ -75,6 +75,7 @@ class Session:
         import psycopg
 
         try:
+            # The parameters are text, which psycopg takes for all of its own; its types do not say so.
             return psycopg.connect("", autocommit=autocommit, **self._parameters)  # type: ignore[arg-type]
         except psycopg.Error as error:
             raise faults.of_driver(error, f"logging in to {self}") from None
