@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from steelyard import app, settings
 from steelyard.compose import offering
 from steelyard.compose.infrastructures.simulated import SIMULATED
 from steelyard.installation.datadir import DataDir
+from steelyard.kube import errors
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.interface import Client
-from steelyard.kube.resources import SECRETS
+from steelyard.kube.resources import NAMESPACES, SECRETS
 from steelyard.kube.runtime import conditions
 from tests import inprocess
 from tests.controllers.delivery.parcel import CREDENTIALS, PARCEL, PARCELS
@@ -53,6 +55,14 @@ async def text(inside: Client) -> str:
     return base64.b64decode(found["data"]["text"]).decode() if found is not None else ""
 
 
+async def answers(inside: Client) -> bool:
+    try:
+        await inside.get(NAMESPACES, "default")
+    except errors.ServiceUnavailable:
+        return False
+    return True
+
+
 async def is_delivered(client: Client) -> None:
     async def done() -> bool:
         return conditions.is_true(await client.get(PARCELS, "box", TEAM), "Delivered")
@@ -82,6 +92,7 @@ async def test_delivered_changed_restarted_and_removed_in_a_cluster_of_its_own(t
     async with platform(tmp_path) as client:
         await is_delivered(client)
         inside = await way_in(client)
+        await until(functools.partial(answers, inside), "the cluster is served again")
         assert await find(inside, SECRETS, "db", "default") == before, "a restart changes nothing"
         await client.patch(PARCELS, "box", {"spec": {"parameters": {"text": "wine"}}}, TEAM)
 
