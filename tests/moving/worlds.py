@@ -45,9 +45,11 @@ class Side:
 
 
 @contextlib.asynccontextmanager
-async def side(folder: Path, *, without: frozenset[str] = frozenset(("simulated",))) -> AsyncGenerator[Side]:
+async def side(
+    folder: Path, *, without: frozenset[str] = frozenset(("simulated",)), platform: str = INSTANT
+) -> AsyncGenerator[Side]:
     where = DataDir(folder / "data")
-    options = app.Options(where, "127.0.0.1", 0, settings.parse(INSTANT), without=without)
+    options = app.Options(where, "127.0.0.1", 0, settings.parse(platform), without=without)
     async with app.started(options) as here:
         connection = kubeconfigs.load(where.kubeconfig).resolve()
         mover = HttpClient(connection, field_manager=rewriting.FIELD_MANAGER)

@@ -106,28 +106,33 @@ async def _servers(source: Client, target: Client, belongings: Belongings) -> li
     found: list[str] = []
     for name in obstacles.provider_configs(belongings):
         here, there = await _address(source, name), await _address(target, name)
-        if not here or here.partition(":")[0] in _LOOPBACK:
+        host, port = here
+        if not host or host in _LOOPBACK:
             found.append(
-                f"databases of ProviderConfig {name} are on a server of the platform's own ({here or 'not started'}): "
-                "it stays on its machine. Leave their claims behind with --leave-behind"
+                f"databases of ProviderConfig {name} are on a server that only its own machine reaches "
+                f"({f'{host}:{port}' if host else 'not started'}), as the platform's own is: it stays there. "
+                "Leave their claims behind with --leave-behind"
             )
         elif here != there:
+            at_target = ":".join(there) if there[0] else "nothing"
             found.append(
-                f"ProviderConfig {name} leads to {here} here, and to {there or 'nothing'} at the target: make it there "
-                "as it is here, with its Secret (data.postgresql in the platform file)"
+                f"ProviderConfig {name} leads to {host}:{port} here, and to {at_target} at the target: make it there "
+                "as it is here, with its Secret (postgresql.dsn in the platform file)"
             )
     return found
 
 
-async def _address(client: Client, name: str) -> str:
+async def _address(client: Client, name: str) -> tuple[str, str]:
+    """Host and port, empty where nobody knows."""
     try:
         config = await client.get(PROVIDER_CONFIGS, name)
         reference = objects.mapping(objects.at(config, "spec", "credentials", "connectionSecretRef"))
         secret = await client.get(SECRETS, str(reference.get("name")), str(reference.get("namespace")))
     except errors.NotFound:
-        return ""
+        return "", ""
     encoded = (str(objects.at(secret, "data", key) or "") for key in ("endpoint", "port"))
-    return ":".join(base64.b64decode(each).decode(errors="replace") for each in encoded)
+    host, port = (base64.b64decode(each).decode(errors="replace") for each in encoded)
+    return host, port
 
 
 async def _refused(target: Client, belongings: Belongings, move: str) -> list[str]:
