@@ -36,6 +36,9 @@ def main() -> None:
     parser.add_argument(
         "--clusters", type=int, nargs="+", default=[20, 100, 1000], help="how many at once, each on a platform anew"
     )
+    parser.add_argument(
+        "--by-managers", type=int, default=20, metavar="N", help="clusters that Cluster API's managers bring up too"
+    )
     parser.add_argument("--rendered", type=int, default=10_000, help="claims that are rendered")
     parser.add_argument("--planned", type=int, default=1_000, help="live claims that are planned over")
     parser.add_argument(
@@ -58,7 +61,9 @@ def main() -> None:
             if given.record:
                 record(found)
         if given.only == "clusters" or (given.only is None and not given.quick):
-            asyncio.run(clusters.measure(folder, given.clusters, given.idle_seconds))
+            asyncio.run(
+                clusters.measure(folder, given.clusters, given.idle_seconds, 0 if given.ours else given.by_managers)
+            )
         if given.only == "plans" or (given.only is None and not given.quick):
             asyncio.run(plans.measure(folder, given.rendered, given.planned))
         if given.only == "clones" or (given.only is None and not given.quick):

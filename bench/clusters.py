@@ -12,12 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from bench import servers
 from bench.servers import Ours
 from steelyard.api import resources
 from steelyard.kube import errors, objects
+from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CONFIG_MAPS
+from tests.ecosystem.capi import stages
+from tests.harness import built
 
 CLAIMS = resources.workload_clusters("steelyard.dev")
 _DEADLINE = 1800.0
@@ -26,9 +30,9 @@ _AIMS: Final = {100: (10.0, 300.0), 1000: (60.0, 1000.0)}
 """Seconds and megabytes, for so many clusters."""
 
 
-async def measure(folder: Path, counts: Sequence[int], idle_seconds: float) -> None:
+async def measure(folder: Path, counts: Sequence[int], idle_seconds: float, by_theirs: int = 0) -> None:
     """Prints as it goes. Each count has a platform of its own; of those the one with a hundred, or else the last, is
-    watched while it has nothing to do."""
+    watched while it has nothing to do. `by_theirs` clusters are brought up by Cluster API's managers too."""
     watched = _IDLE_AT if _IDLE_AT in counts else counts[-1]
     each: dict[int, float] = {}
     for count in counts:
@@ -46,6 +50,26 @@ async def measure(folder: Path, counts: Sequence[int], idle_seconds: float) -> N
     if fewest < most:
         what = f"processor time of a cluster, of {most} to of {fewest}"
         _report(what, each[most] / each[fewest], "x")
+    if by_theirs:
+        await measure_theirs(folder / "theirs", by_theirs, each.get(by_theirs))
+
+
+async def measure_theirs(folder: Path, count: int, ours: float | None) -> None:
+    """The same claims where Cluster API's own managers do the work, on kube-apiserver, with our claims and machines:
+    the processor time and the memory of all these programs together. `ours` is what a cluster takes with ours."""
+    (kubectl,) = built("kubectl")
+    await asyncio.to_thread(folder.mkdir)
+    async with stages.on_kubernetes(folder, kubectl) as stage:
+        client = HttpClient.from_kubeconfig(stage.kubeconfig)
+        used = servers.processor_seconds(servers.descendants())
+        took = await bring_up(client, count, control_plane=1, workers=3)
+        used = (servers.processor_seconds(servers.descendants()) - used) / count
+        _report(f"{count} clusters by Cluster API's managers to Ready", took, "s")
+        _report("  processor time for each, of all programs", used, "s")
+        _report("  resident, all programs", servers.resident(servers.descendants()) / 1e6, "MB")
+        if ours is not None:
+            _report("  processor time of a cluster, ours to theirs", ours / used, "x")
+        await client.close()
 
 
 async def _bring_up(server: Ours, client: Client, count: int) -> float:

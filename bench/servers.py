@@ -7,6 +7,7 @@ etcd and one kube-apiserver with its defaults: watch cache on, no audit log, no 
 from __future__ import annotations
 
 import abc
+import contextlib
 import http.client
 import os
 import signal
@@ -14,7 +15,7 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -56,14 +57,10 @@ class Server(abc.ABC):
         return time.perf_counter() - started
 
     def resident(self) -> int:
-        """Bytes of memory."""
-        page = os.sysconf("SC_PAGE_SIZE")
-        return sum(int(_of_process(pid, "statm").split()[1]) * page for pid in self.processes())
+        return resident(self.processes())
 
     def processor_seconds(self) -> float:
-        """Used so far, by programs and kernel on their behalf."""
-        fields = [_of_process(pid, "stat").rpartition(")")[2].split() for pid in self.processes()]
-        return sum(int(each[11]) + int(each[12]) for each in fields) / _TICKS
+        return processor_seconds(self.processes())
 
 
 class Ours(Server):
@@ -131,6 +128,30 @@ class Upstream(Server):
                 process.wait()
 
 
+def resident(processes: Iterable[int]) -> int:
+    """Bytes of memory."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    return sum(int(_of_process(pid, "statm").split()[1]) * page for pid in processes)
+
+
+def processor_seconds(processes: Iterable[int]) -> float:
+    """Used so far, by programs and kernel on their behalf."""
+    fields = [_fields(pid) for pid in processes]
+    return sum(int(each[11]) + int(each[12]) for each in fields) / _TICKS
+
+
+def descendants() -> list[int]:
+    """The processes that this one has started and that run, and those that they have."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # It has ended meanwhile.
+            parents[int(path.name)] = int(_fields(int(path.name))[1])
+    found = [os.getpid()]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found[1:]
+
+
 def _await_port(port: int) -> None:
     deadline = time.monotonic() + _READY_WITHIN
     while time.monotonic() < deadline:
@@ -157,6 +178,11 @@ def _await_ready(target: Target) -> None:
             connection.close()
         time.sleep(0.01)
     raise DidNotStart(f"{target.host}:{target.port} is not ready after {_READY_WITHIN:g} s")
+
+
+def _fields(pid: int) -> list[str]:
+    """Of its `stat`, from the third on: the second is its name, in which anything may stand."""
+    return _of_process(pid, "stat").rpartition(")")[2].split()
 
 
 def _of_process(pid: int, file: str) -> str:
