@@ -28,6 +28,8 @@ from tests.machines.story import Memory, Stage, tell, until
 
 PROGRAMS: Final = (*managers.CORE, "clusterctl", *upstream.PROGRAMS)
 _NAME: Final = "first"
+_NAMESPACE: Final = "steelyard-kvm-system"
+"""Of the provider, in its manifests."""
 
 
 class Managed:
@@ -37,6 +39,7 @@ class Managed:
         self._machines = machines
         self._version = version
         self._patience = patience
+        self._program = kubectl
         self._kube = Kubectl(kubectl, folder / "kubeconfig", folder / "kubectl-cache")
         self._before: dict[str, list[str]] = {}
 
@@ -86,7 +89,8 @@ class Managed:
         assert made.returncode == 0, made.stderr
         (self._folder / "cluster.yaml").write_text(made.stdout)
         kinds = [line.split()[1] for line in made.stdout.splitlines() if line.startswith("kind: ")]
-        self._kube("apply", "--server-side", "-f", str(components), "--selector=cluster.x-k8s.io/provider")
+        inside = Kubectl(self._program, self._folder / "kubeconfig", self._folder / "kubectl-cache", _NAMESPACE)
+        inside("apply", "--server-side", "-f", str(components))
         self._kube("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         return f"{len(kinds)} objects: {', '.join(sorted(set(kinds)))}"
 
