@@ -79,6 +79,9 @@ class Watch:
     after: float = 0.0
     """Seconds in which further changes are collected before the reconcile, more where much is waiting: for those that
     only sum up many objects. What has gone does not wait."""
+    when_needed: bool = False
+    """Whether nothing is watched, and kept in memory, before the controller has an object of its own: for kinds of
+    which people have many that concern nobody here."""
 
 
 class Controller:
@@ -132,9 +135,27 @@ class Controller:
         self._own.on_change(self._enqueue_self)
         self.informers = [self._own]
         for watch in self.watches:
-            informer = informers.of(watch.resource, label=watch.label, optional=watch.optional)
-            informer.on_change(self._enqueue_mapped(watch))
-            self.informers.append(informer)
+            if watch.when_needed:
+                self._own.on_change(self._begin_when_needed(watch, informers))
+            else:
+                self._begin(watch, informers)
+
+    def _begin(self, watch: Watch, informers: Informers) -> None:
+        informer = informers.of(watch.resource, label=watch.label, optional=watch.optional)
+        informer.on_change(self._enqueue_mapped(watch))
+        self.informers.append(informer)
+
+    def _begin_when_needed(self, watch: Watch, informers: Informers) -> Callable[[Object | None, Object | None], None]:
+        """What the first object reads before the watch has begun it gets from the server."""
+        has_begun = False
+
+        def handler(_: Object | None, __: Object | None) -> None:
+            nonlocal has_begun
+            if not has_begun:
+                has_begun = True
+                self._begin(watch, informers)
+
+        return handler
 
     def enqueue(self, keys: Iterable[Key]) -> None:
         for key in keys:

@@ -110,7 +110,10 @@ class Manager:
 
     def problem(self) -> str | None:
         """What keeps the controllers from their work, if anything: kinds that are not served or cannot be read."""
-        needed = (each for each in self._needed if not (each.is_optional and each.is_missing))
+        watched = (informer for controller in self._controllers for informer in controller.informers)
+        needed = (
+            each for each in dict.fromkeys((*self._needed, *watched)) if not (each.is_optional and each.is_missing)
+        )
         troubles = "; ".join(informer.problem for informer in needed if informer.problem)
         if self.ready.is_set():
             return troubles or None

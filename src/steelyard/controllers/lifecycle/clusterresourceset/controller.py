@@ -26,7 +26,7 @@ def controller(
         [
             Watch(CLUSTERS, selection.to_sets, triggers.changed(*_OF_CLUSTER, triggers.DELETION)),
             Watch(SECRETS, selection.to_sets_naming, triggers.changed(*_OF_SOURCE)),
-            Watch(CONFIG_MAPS, selection.to_sets_naming, triggers.changed(*_OF_SOURCE)),
+            Watch(CONFIG_MAPS, selection.to_sets_naming, triggers.changed(*_OF_SOURCE), when_needed=True),
         ],
         workers=workers,
     )
