@@ -8,6 +8,7 @@ that are in namespaces.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from steelyard.kube import objects
@@ -47,19 +48,20 @@ def is_one(obj: Object) -> bool:
 def _is_large(value: Any) -> bool:
     """Looks no further than it needs to."""
     left = _LIMIT
-    rest: list[Any] = [value]
+    rest: list[Iterable[Any]] = [(value,)]
     while rest:
-        each = rest.pop()
-        left -= _EACH
-        if isinstance(each, dict):
-            items = cast("dict[str, Any]", each)
-            left -= _EACH * len(items)
-            rest += items.values() if left > 0 else ()
-        elif isinstance(each, list):
-            rest += cast("list[Any]", each) if len(cast("list[Any]", each)) * _EACH < left else ()
-            left -= _EACH * len(cast("list[Any]", each))
-        elif isinstance(each, str):
-            left -= len(each)
-        if left < 0:
-            return True
+        for each in rest.pop():
+            left -= _EACH
+            if isinstance(each, str):
+                left -= len(each)
+            elif isinstance(each, dict):
+                items = cast("dict[str, Any]", each)
+                left -= _EACH * len(items)
+                rest.append(items.values())
+            elif isinstance(each, list):
+                values = cast("list[Any]", each)
+                left -= _EACH * len(values)
+                rest.append(values)
+            if left < 0:
+                return True
     return False
