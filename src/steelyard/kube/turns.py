@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final, TypeVar
 
 _T = TypeVar("_T")
@@ -38,10 +38,17 @@ class _Turns:
 
     def run(self, callback: Callable[[], None], size: int, flow: Hashable = None) -> None:
         """Now, or in one of the next turns, after those that wait already."""
-        if self._has_room(size):
-            callback()
-        else:
-            self._line_up(flow, callback, size)
+        self.run_each((callback,), size, flow)
+
+    def run_each(self, callbacks: Iterable[Callable[[], None]], size: int, flow: Hashable = None) -> None:
+        """The same for several, each of this size."""
+        self._count()
+        for callback in callbacks:
+            if self._left > 0 and not self._waiting:
+                self._left -= size
+                callback()
+            else:
+                self._line_up(flow, callback, size)
 
     async def take(self, size: int, flow: Hashable = None) -> None:
         """Returns when there is room."""
@@ -62,6 +69,14 @@ class _Turns:
         self._waiting.setdefault(flow, deque()).append((callback, size))
 
     def _has_room(self, size: int) -> bool:
+        self._count()
+        if self._left <= 0 or self._waiting:
+            return False
+        self._left -= size
+        return True
+
+    def _count(self) -> None:
+        """What is left is that of the turn which the running loop is in."""
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             # What waited in a loop that has ended waits no more.
@@ -72,10 +87,6 @@ class _Turns:
             self._is_counting = True
             self._left = self._per_turn
             loop.call_soon(self._next)
-        if self._left <= 0 or self._waiting:
-            return False
-        self._left -= size
-        return True
 
     def _next(self) -> None:
         self._left = self._per_turn
@@ -102,6 +113,7 @@ def _resolve(room: asyncio.Future[None]) -> None:
 _TURNS: Final = _Turns(PER_TURN)
 _PAUSES: Final = _Turns(1)
 run: Final = _TURNS.run
+run_each: Final = _TURNS.run_each
 take: Final = _TURNS.take
 
 

@@ -125,17 +125,22 @@ class Subscription:
 
     def push(self, change: Change) -> bool:
         """Whether there was room. The caller cuts off a subscription that had none."""
+        size = _size(change)
+        waking: list[Callable[[], None]] = []
+        had_room = self.put(change, size, waking)
+        turns.run_each(waking, turns.TELLING + size, self.prefix)
+        return had_room
+
+    def put(self, change: Change, size: int, waking: list[Callable[[], None]]) -> bool:
+        """The same for one of many who are told: its wake-up is left to the caller, if it needs one."""
         buffer = self._buffer
         if len(buffer) >= self._limit or (self._bytes > _MOST_BYTES and self._waiter is None):
             return False
         buffer.append(change)
-        state = change.record or change.final
-        size = state.size if state is not None else 0
         self._bytes += size
         if self._waiter is not None and not self._is_woken:
             self._is_woken = True
-            # Whoever follows other objects does not wait behind all who follow these.
-            turns.run(self._wake, turns.TELLING + size, self.prefix)
+            waking.append(self._wake)
         return True
 
     def cut_off(self) -> None:
@@ -170,6 +175,12 @@ def _drain(queue: deque[Change]) -> list[Change]:
     return changes
 
 
+def _size(change: Change) -> int:
+    """Of the state that a subscriber is told of."""
+    state = change.record or change.final
+    return state.size if state is not None else 0
+
+
 class Subscribers:
     """All open subscriptions, found by prefix."""
 
@@ -195,11 +206,16 @@ class Subscribers:
                 del self._lengths[length]
 
     def publish(self, change: Change) -> None:
-        key = change.key
+        key, size = change.key, _size(change)
         full: list[Subscription] = []
         for length in self._lengths:
-            if same := self._by_prefix.get(key[:length]):
-                full.extend(subscription for subscription in same if not subscription.push(change))
+            prefix = key[:length]
+            if same := self._by_prefix.get(prefix):
+                waking: list[Callable[[], None]] = []
+                full += [subscription for subscription in same if not subscription.put(change, size, waking)]
+                if waking:
+                    # Whoever follows other objects does not wait behind all who follow these.
+                    turns.run_each(waking, turns.TELLING + size, prefix)
         for subscription in full:
             subscription.cut_off()
 
