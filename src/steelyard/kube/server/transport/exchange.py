@@ -151,7 +151,11 @@ class Exchange:
 
     async def send_pieces(self, pieces: Sequence[Piece], size: int) -> None:
         """The same for data that need not be put together first: `size` bytes in all."""
-        if not size or self.method == "HEAD" or not await self._is_writable():
+        if not size or self.method == "HEAD":
+            return
+        if self.connection.is_congested:
+            await self._is_writable()
+        if self.is_gone:
             return
         if size <= _WORTH_JOINING:
             data = b"".join(pieces)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 from weakref import WeakSet
 
@@ -47,6 +47,7 @@ _PREFIXES: Final[dict[str, bytes]] = {
 
 _SHARED_ITEMS: Final = 64
 _SHARED_BYTES: Final = 2 * 1024 * 1024
+_SHARED_BATCH_BYTES: Final = 256 * 1024
 _WORTH_JOINING: Final = 64 * 1024
 """Bytes of an object whose line is put together and kept for the next watcher."""
 
@@ -123,6 +124,21 @@ class _Shared:
         self._items: dict[tuple[int, int, str, str], tuple[Change, Served, WatchItem]] = {}
         """By identity of change and resource, which are held so that nothing else can take it, type and form."""
         self._bytes = 0
+        self._batch: tuple[list[Change], Served, str, list[WatchItem]] | None = None
+        """What the last watcher was told at once."""
+
+    def batch(
+        self, changes: list[Change], served: Served, form: str, make: Callable[[Change], WatchItem | None]
+    ) -> list[WatchItem]:
+        """What `make` makes of the changes: the same list for all who are told of the same ones in one form."""
+        last = self._batch
+        # Changes are compared by identity, so this takes next to nothing, however many they are.
+        if last is not None and last[0] == changes and last[1] is served and last[2] == form:
+            return last[3]
+        items = [item for change in changes if (item := make(change)) is not None]
+        is_small = len(changes) <= _SHARED_ITEMS and sum(map(_weight, changes)) <= _SHARED_BATCH_BYTES
+        self._batch = (changes, served, form, items) if is_small else None
+        return items
 
     def item(self, change: Change, served: Served, type_: EventType, form: str, encode: Encode | None) -> WatchItem:
         """The change as an event of that type; `form` names what `encode` makes of an object."""
@@ -131,7 +147,7 @@ class _Shared:
         if known is not None:
             return known[2]
         item = _made(change, served, type_, encode, is_shared=True)
-        self.grow(sum(state.size for state in (change.record, change.previous, change.final) if state is not None))
+        self.grow(_weight(change))
         if len(self._items) >= _SHARED_ITEMS:
             del self._items[next(iter(self._items))]
         self._items[key] = (change, served, item)
@@ -142,10 +158,16 @@ class _Shared:
         self._bytes += size
         if self._bytes > _SHARED_BYTES:
             self._items.clear()
+            self._batch = None
             self._bytes = 0
 
 
 _SHARED: Final = _Shared()
+
+
+def _weight(change: Change) -> int:
+    """Bytes of all states that it keeps."""
+    return sum(state.size for state in (change.record, change.previous, change.final) if state is not None)
 
 
 def _made(change: Change, served: Served, type_: EventType, encode: Encode | None, *, is_shared: bool) -> WatchItem:
@@ -166,7 +188,7 @@ class WatchStream:
 
     __slots__ = (
         "__weakref__", "_after", "_beginning", "_bookmarks", "_core", "_encode", "_failure", "_form", "_initial",
-        "_selection", "_served", "_subscription", "_timer", "deadline",
+        "_sees_all", "_selection", "_served", "_subscription", "_timer", "deadline",
     )  # fmt: skip
 
     def __init__(self, core: Core, served: Served, call: Call) -> None:
@@ -174,6 +196,7 @@ class WatchStream:
         self._core = core
         self._served = served
         self._selection: Selection = selection.of(call, served)
+        self._sees_all = not self._selection
         self._encode = _encoder(core, served, call)
         self._form = _form(call)
         """What watchers share who see objects alike; nothing where each sees its own."""
@@ -217,8 +240,8 @@ class WatchStream:
             if item is not None:
                 return item
 
-    async def batch(self) -> list[WatchItem]:
-        """All events that are there, at least one; an empty list at the end."""
+    async def batch(self) -> Sequence[WatchItem]:
+        """All events that are there, at least one; nothing at the end."""
         if self._failure is not None:
             raise self._failure
         if self._beginning:
@@ -232,8 +255,9 @@ class WatchStream:
                 changes = await self._subscription.batch()
             except StoreError as error:
                 raise _gone(error) from None
-            changes = await self._shown(changes)
-            items = [item for change in changes if (item := self._item(change)) is not None]
+            if self._served.custom is not None or self._served.conversion is not None:
+                changes = await self._shown(changes)
+            items = self._items(changes)
             if items or not changes:
                 return items
 
@@ -292,7 +316,7 @@ class WatchStream:
         records, self._beginning = self._beginning, []
         records = await shown_all(self._core, self._served, records)
         served, encode = self._served, self._encode
-        chosen = await self._selection.choose(records) if self._selection else records
+        chosen = records if self._sees_all else await self._selection.choose(records)
         added = await turns.paced(lambda record: WatchItem("ADDED", served, record=record, encode=encode), chosen)
         self._initial.extend((*added, *after))
 
@@ -312,6 +336,11 @@ class WatchStream:
             for index, change in enumerate(changes)
         ]
 
+    def _items(self, changes: list[Change]) -> list[WatchItem]:
+        if self._sees_all and self._form and not self._after:
+            return _SHARED.batch(changes, self._served, self._form, self._item)
+        return [item for change in changes if (item := self._item(change)) is not None]
+
     def _item(self, change: Change) -> WatchItem | None:
         if change.revision <= self._after:
             return None
@@ -327,7 +356,7 @@ class WatchStream:
     def _type_of(self, change: Change) -> EventType | None:
         """What the change is to this watcher; None if it is nothing."""
         chosen, record, previous = self._selection, change.record, change.previous
-        if not chosen:
+        if self._sees_all:
             return "DELETED" if record is None else "ADDED" if previous is None else "MODIFIED"
         matches = record is not None and chosen.matches(record)
         matched = previous is not None and chosen.matches(previous)
