@@ -31,9 +31,10 @@ def metered(coroutine: Coroutine[Any, Any, None], work: Work) -> Generator[Any, 
         except StopIteration:
             return
         finally:
-            ended = perf_counter()
-            if work.flow is not None:
-                work.flow.charge(ended - started, ended)
+            flow = work.flow
+            if flow is not None and not flow.is_unbounded:
+                ended = perf_counter()
+                flow.charge(ended - started, ended)
         step, given = coroutine.send, None
         try:
             given = yield yielded
