@@ -112,11 +112,11 @@ class Door:
         loop = asyncio.get_running_loop()
         self._guests[guest] = loop.time()
         guest.since = self.tick
-        self._run_timer(loop)
+        if self._timer is None:
+            self._run_timer(loop)
 
     def _run_timer(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._timer is None:
-            self._timer = loop.call_later(self._patience.tick, self._sweep)
+        self._timer = loop.call_later(self._patience.tick, self._sweep)
 
     def _sweep(self) -> None:
         self._timer = None
@@ -130,7 +130,7 @@ class Door:
                 guest.abort()
             else:
                 is_expecting = True
-        if is_expecting:
+        if is_expecting and self._timer is None:
             self._run_timer(asyncio.get_running_loop())
 
     def close(self) -> None:

@@ -94,6 +94,8 @@ class Connection(asyncio.BufferedProtocol):
         self._is_in_head = False
         self._is_partial = False
         """Part of a request has come, and more is to."""
+        self._is_rest_expected = False
+        """The door has been told so."""
         self._refused_with = b""
         self.intake = traffic.intake
         self.since = 0
@@ -285,6 +287,9 @@ class Connection(asyncio.BufferedProtocol):
         except httptools.HttpParserError:
             self._refuse(self._refused_with or _BAD_REQUEST)
             return
+        if self._is_partial and not self._is_rest_expected:
+            self._is_rest_expected = True
+            self._wait()
         if self._is_in_head:
             self._head_bytes += nbytes
             if too_much := self._excess():
@@ -318,9 +323,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_message_begin(self) -> None:
         self._is_partial = self._is_in_head = True
-        self.is_new = False
+        self.is_new = self._is_rest_expected = False
         self._head_bytes = 0
-        self._wait()
         self._url = b""
         self._headers = []
         self._expects_continue = False
@@ -388,11 +392,12 @@ class Connection(asyncio.BufferedProtocol):
         """The exchange has been answered; the next one's turn."""
         self._serving = None
         self._flow = exchange.flow
-        self.keep(0)
+        if self._kept or self.held:
+            self.keep(0)
         self._wait()
         if not exchange.keep_alive:
             self._transport.close()
-        else:
+        elif self._waiting:
             self._start_next()
 
 
