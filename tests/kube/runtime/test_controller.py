@@ -85,6 +85,23 @@ async def test_change_of_a_watched_object_reconciles_what_it_maps_to(platform: P
     assert reconciler.keys == ["default/owner"]
 
 
+async def test_what_is_watched_when_needed_is_not_before_there_is_an_object_that_needs_it(platform: Platform) -> None:
+    reconciler = Recording()
+    await platform.start(reconciler, Watch(SECRETS, lambda _: [Key("default", "owner")], when_needed=True))
+    await platform.server.create(SECRETS, {**config_map("early"), "kind": "Secret"})
+    await turns()
+    assert platform.manager.informers.find(SECRETS) is None
+    await platform.server.create(CONFIG_MAPS, config_map("owner"))
+    await turns()
+    informer = platform.manager.informers.find(SECRETS)
+    assert informer is not None
+    assert len(informer) == 1
+    reconciler.keys.clear()
+    await platform.server.create(SECRETS, {**config_map("late"), "kind": "Secret"})
+    await turns()
+    assert reconciler.keys == ["default/owner"]
+
+
 async def test_object_that_loses_its_owner_reconciles_the_former_owner(platform: Platform) -> None:
     reconciler = Recording()
     labelled = config_map("s")

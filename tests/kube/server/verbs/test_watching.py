@@ -252,6 +252,20 @@ async def test_many_events_come_in_one_batch(bench: Bench) -> None:
     stream.close()
 
 
+async def test_a_batch_is_made_once_for_all_who_watch_the_same(bench: Bench) -> None:
+    now = str(bench.store.revision)
+    alike = [await bench.watch(WIDGETS, resourceVersion=now) for _ in range(2)]
+    other = await bench.watch(WIDGETS, resourceVersion=now, labelSelector="chosen")
+    await bench.create(WIDGETS, widget("a"))
+    await bench.create(WIDGETS, widget("b", labels={"chosen": ""}))
+    first, second = [await stream.batch() for stream in alike]
+    assert first is second
+    assert [objects.name(item.object) for item in first] == ["a", "b"]
+    assert [objects.name(item.object) for item in await other.batch()] == ["b"]
+    for stream in (*alike, other):
+        stream.close()
+
+
 async def test_what_was_told_of_large_objects_is_not_kept(bench: Bench) -> None:
     """Whoever writes large objects would fill the memory with them, as text, and more so parsed."""
     many = {f"a{number}": "" for number in range(3000)}
