@@ -26,7 +26,7 @@ TELLING: Final = 3 * 1024
 
 
 class _Turns:
-    __slots__ = ("_is_counting", "_left", "_loop", "_per_turn", "_waiting")
+    __slots__ = ("_is_renewed", "_left", "_loop", "_per_turn", "_waiting")
 
     def __init__(self, per_turn: int) -> None:
         self._per_turn = per_turn
@@ -34,7 +34,9 @@ class _Turns:
         self._left = per_turn
         self._waiting: dict[Hashable, deque[tuple[Callable[[], None], int]]] = {}
         """By whose it is, in the order of their next turn; no line is empty."""
-        self._is_counting = False
+        self._is_renewed = False
+        """In the next turn there will be all the room again. Seen to when half of it has been taken, in however many
+        turns: to be called in each of them would take longer than what little is told in most."""
 
     def run(self, callback: Callable[[], None], size: int, flow: Hashable = None) -> None:
         """Now, or in one of the next turns, after those that wait already."""
@@ -42,21 +44,24 @@ class _Turns:
 
     def run_each(self, callbacks: Iterable[Callable[[], None]], size: int, flow: Hashable = None) -> None:
         """The same for several, each of this size."""
-        self._count()
+        self._enter_loop()
         for callback in callbacks:
             if self._left > 0 and not self._waiting:
                 self._left -= size
                 callback()
             else:
                 self._line_up(flow, callback, size)
+        self._renew_if_due()
 
     async def take(self, size: int, flow: Hashable = None) -> None:
         """Returns when there is room."""
+        self._enter_loop()
         if not self._has_room(size):
             await self._in_line(size, flow)
 
     async def next(self, size: int) -> None:
         """Returns when there is room in another turn than this one."""
+        self._enter_loop()
         self._has_room(size)
         await self._in_line(size, None)
 
@@ -67,26 +72,33 @@ class _Turns:
 
     def _line_up(self, flow: Hashable, callback: Callable[[], None], size: int) -> None:
         self._waiting.setdefault(flow, deque()).append((callback, size))
+        self._renew()
 
     def _has_room(self, size: int) -> bool:
-        self._count()
         if self._left <= 0 or self._waiting:
             return False
         self._left -= size
+        self._renew_if_due()
         return True
 
-    def _count(self) -> None:
-        """What is left is that of the turn which the running loop is in."""
+    def _enter_loop(self) -> None:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             # What waited in a loop that has ended waits no more.
             self._loop = loop
             self._waiting.clear()
-            self._is_counting = False
-        if not self._is_counting:
-            self._is_counting = True
             self._left = self._per_turn
-            loop.call_soon(self._next)
+            self._is_renewed = False
+
+    def _renew_if_due(self) -> None:
+        if self._left <= self._per_turn // 2:
+            self._renew()
+
+    def _renew(self) -> None:
+        if not self._is_renewed:
+            self._is_renewed = True
+            assert self._loop is not None
+            self._loop.call_soon(self._next)
 
     def _next(self) -> None:
         self._left = self._per_turn
@@ -99,10 +111,9 @@ class _Turns:
                 waiting[flow] = line
             self._left -= size
             callback()
-        self._is_counting = bool(waiting)
+        self._is_renewed = False
         if waiting:
-            assert self._loop is not None
-            self._loop.call_soon(self._next)
+            self._renew()
 
 
 def _resolve(room: asyncio.Future[None]) -> None:
