@@ -19,6 +19,20 @@ async def take(subscription: Subscription, number: int) -> list[Change]:
         return [await anext(subscription) for _ in range(number)]
 
 
+@pytest.mark.parametrize("prefix", ["", "a", "a/", "a/b", "a/b/", "a/b/c", "a/bx", "a/b/cx", "b/"])
+async def test_whatever_a_prefix_ends_with_each_change_is_told_once(store: Store, prefix: str) -> None:
+    others = [store.watch(each, 0) for each in ("x", "xy", "a/x", "a/b/x", "a/b/xy", "a/b/c/long")]
+    subscription = store.watch(prefix, 0)
+    await store.put("a/b/c", stamped)
+    await store.put("last", stamped)
+    await asyncio.sleep(0)
+    assert [change.key for change in subscription.arrived()] == [
+        key for key in ("a/b/c", "last") if key.startswith(prefix)
+    ]
+    for each in (subscription, *others):
+        each.close()
+
+
 async def test_a_watch_sees_only_its_prefix_in_order(store: Store) -> None:
     watch = store.watch("a/", 0)
     everything = store.watch("", 0)

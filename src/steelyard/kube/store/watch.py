@@ -1,16 +1,16 @@
 """Who is told of which change: subscriptions by key prefix, and the recent changes they can resume from.
 
-Publishing looks up the key's own prefixes, one per length in use, so its cost depends on how many subscribers match and
-not on how many there are. A subscriber never holds up the writer or another subscriber: changes wait in its buffer,
-and one that lets the buffer grow past its limit, in changes or in bytes, is cut off with `Lagging`. Many who wait for
-the same change are woken over several turns of the event loop.
+Publishing looks up the key's own prefixes, one per folder, so its cost depends on how many subscribers match and not on
+how many there are. A subscriber never holds up the writer or another subscriber: changes wait in its buffer, and one
+that lets the buffer grow past its limit, in changes or in bytes, is cut off with `Lagging`. Many who wait for the same
+change are woken over several turns of the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Final, Protocol
 
 from steelyard.kube import turns
@@ -181,16 +181,21 @@ def _size(change: Change) -> int:
     return state.size if state is not None else 0
 
 
+def _is_folder(prefix: str) -> bool:
+    return prefix.endswith("/")
+
+
 class Subscribers:
     """All open subscriptions, found by prefix."""
 
     def __init__(self) -> None:
         self._by_prefix: dict[str, dict[Subscription, None]] = {}
         self._lengths: dict[int, int] = {}
+        """Of the prefixes that are no folders, with how many have each."""
 
     def add(self, subscription: Subscription) -> None:
         same = self._by_prefix.setdefault(subscription.prefix, {})
-        if not same:
+        if not same and not _is_folder(subscription.prefix):
             length = len(subscription.prefix)
             self._lengths[length] = self._lengths.get(length, 0) + 1
         same[subscription] = None
@@ -200,16 +205,16 @@ class Subscribers:
         del same[subscription]
         if not same:
             del self._by_prefix[subscription.prefix]
+        if not same and not _is_folder(subscription.prefix):
             length = len(subscription.prefix)
             self._lengths[length] -= 1
             if not self._lengths[length]:
                 del self._lengths[length]
 
     def publish(self, change: Change) -> None:
-        key, size = change.key, _size(change)
+        size = _size(change)
         full: list[Subscription] = []
-        for length in self._lengths:
-            prefix = key[:length]
+        for prefix in self._prefixes(change.key):
             if same := self._by_prefix.get(prefix):
                 waking: list[Callable[[], None]] = []
                 full += [subscription for subscription in same if not subscription.put(change, size, waking)]
@@ -218,6 +223,16 @@ class Subscribers:
                     turns.run_each(waking, turns.TELLING + size, prefix)
         for subscription in full:
             subscription.cut_off()
+
+    def _prefixes(self, key: str) -> Iterator[str]:
+        """Those of the key that somebody may follow."""
+        end = key.find("/") + 1
+        while end:
+            yield key[:end]
+            end = key.find("/", end) + 1
+        for length in self._lengths:
+            if length <= len(key) and not _is_folder(key[:length]):
+                yield key[:length]
 
     def close(self) -> None:
         for subscription in [each for same in self._by_prefix.values() for each in same]:
