@@ -81,7 +81,9 @@ def of(call: Call, served: Served) -> Selection:
 
 def _needles(labels: selectors.LabelSelector) -> tuple[bytes, ...]:
     exact = [each for each in labels.requirements if each.operator in ("=", "in") and len(each.values) == 1]
-    return tuple(f'"{each.key}":"{next(iter(each.values))}"'.encode() for each in exact[:_MOST_NEEDLES])
+    present = [each for each in labels.requirements if each.operator == "exists"]
+    needles = [f'"{each.key}":"{next(iter(each.values))}"' for each in exact] + [f'"{each.key}":' for each in present]
+    return tuple(needle.encode() for needle in needles[:_MOST_NEEDLES])
 
 
 def _unknown(served: Served, field: str) -> str:
