@@ -33,6 +33,17 @@ async def test_whatever_a_prefix_ends_with_each_change_is_told_once(store: Store
         each.close()
 
 
+async def test_what_does_not_concern_a_subscriber_does_not_wake_it(store: Store) -> None:
+    watch = store.watch("a/", 0, lambda change: change.key == "a/2")
+    waiting = asyncio.create_task(watch.batch())
+    await put_many(store, ["a/1"])
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await put_many(store, ["a/2", "a/3"])
+    assert [change.key for change in await waiting] == ["a/2"]
+    watch.close()
+
+
 async def test_a_watch_sees_only_its_prefix_in_order(store: Store) -> None:
     watch = store.watch("a/", 0)
     everything = store.watch("", 0)

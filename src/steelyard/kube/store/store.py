@@ -17,7 +17,7 @@ import errno
 import logging
 import os
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -302,8 +302,9 @@ class Store:
             self._writer.queue_write(write)
         self._outgoing.clear()
 
-    def watch(self, prefix: str, after: int) -> Subscription:
-        """Every change of the prefix after the revision: first the retained ones, then as they become durable."""
+    def watch(self, prefix: str, after: int, concerns: Callable[[Change], bool] | None = None) -> Subscription:
+        """Every change of the prefix after the revision: first the retained ones, then as they become durable; of these
+        only such as `concerns` says yes to. It is asked while everybody waits."""
         if after < self.compacted:
             raise Compacted(after, self.compacted)
         if self._closing is not None:
@@ -317,6 +318,7 @@ class Store:
             until=self.revision,
             read=self._history.changes if missed is None else None,
             recent=(change for change in missed or () if change.key.startswith(prefix)),
+            concerns=concerns,
         )
         self._subscribers.add(subscription)
         return subscription

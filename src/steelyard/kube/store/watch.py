@@ -37,8 +37,8 @@ class Subscription:
     """
 
     __slots__ = (
-        "_after", "_buffer", "_bytes", "_cancel", "_error", "_is_woken", "_limit", "_open", "_read", "_taken", "_until",
-        "_waiter", "prefix",
+        "_after", "_buffer", "_bytes", "_cancel", "_concerns", "_error", "_is_woken", "_limit", "_open", "_read",
+        "_taken", "_until", "_waiter", "prefix",
     )  # fmt: skip
 
     def __init__(
@@ -51,8 +51,10 @@ class Subscription:
         until: int,
         read: ReadHistory | None,
         recent: Iterable[Change] = (),
+        concerns: Callable[[Change], bool] | None = None,
     ) -> None:
         self.prefix = prefix
+        self._concerns = concerns
         self._cancel = cancel
         self._limit = limit
         self._buffer: deque[Change] = deque()
@@ -133,6 +135,8 @@ class Subscription:
 
     def put(self, change: Change, size: int, waking: list[Callable[[], None]]) -> bool:
         """The same for one of many who are told: its wake-up is left to the caller, if it needs one."""
+        if self._concerns is not None and not self._concerns(change):
+            return True
         buffer = self._buffer
         if len(buffer) >= self._limit or (self._bytes > _MOST_BYTES and self._waiter is None):
             return False

@@ -11,10 +11,12 @@ from steelyard.kube import errors, jsonpath, objects, selectors, turns
 from steelyard.kube.objects import Object
 from steelyard.kube.server.call import Call
 from steelyard.kube.server.catalogue.registry import Served
-from steelyard.kube.store.record import Record
+from steelyard.kube.store.record import Change, Record
 from steelyard.kube.store.store import Store
 
 _MOST_NEEDLES = 4
+_BRIEF = 16 * 1024
+"""Bytes of an object that are looked through in no time."""
 _METADATA_FIELDS = {"metadata.name": ("metadata", "name"), "metadata.namespace": ("metadata", "namespace")}
 
 
@@ -50,6 +52,15 @@ class Selection:
         if self.labels and not self.labels.matches(objects.labels(obj)):
             return False
         return not self.fields or self.fields.matches(lambda field: self._value(obj, field))
+
+    def may_concern(self, change: Change) -> bool:
+        """Quick, and no only where neither state can match: what has no key, such as a bookmark, concerns everybody."""
+        states = [state for state in (change.record, change.previous) if state is not None]
+        return not states or any(map(self._may_match, states))
+
+    def _may_match(self, record: Record) -> bool:
+        value = record.value_at_hand
+        return value is None or len(value) > _BRIEF or all(needle in value for needle in self.needles)
 
     async def choose(self, records: Sequence[Record]) -> list[Record]:
         """Those that match, with pauses where there are many to look at."""

@@ -297,7 +297,11 @@ class WatchStream:
         try:
             if wants_initial:
                 not_older_than(core, revision)
-            subscription = store.watch(prefix, min(start, store.revision))
+            # What this process watches itself is not even told of what lacks its labels. Others are told, and look in
+            # their own time.
+            is_own = call.flow is None and bool(self._selection.needles)
+            concerns = self._selection.may_concern if is_own else None
+            subscription = store.watch(prefix, min(start, store.revision), concerns)
         except (StoreError, errors.ApiError) as error:
             self._failure = _gone(error) if isinstance(error, StoreError) else error
             return store.watch(prefix, store.revision)
