@@ -1,4 +1,4 @@
-"""The `steelyard` command: every verb, each defined in the module of its subject."""
+"""The `steelyard` command: every verb, each defined in the module of its subject, and loaded when it is called."""
 
 from __future__ import annotations
 
@@ -7,36 +7,8 @@ from typing import Annotated, Any
 import typer
 
 import steelyard
-from steelyard.cli import (
-    applying,
-    backups,
-    changing,
-    config,
-    crds,
-    creating,
-    crossplane,
-    db,
-    explain,
-    images,
-    kubeconfigs,
-    logreading,
-    management,
-    moving,
-    offered,
-    output,
-    planning,
-    platform,
-    providing,
-    reach,
-    reading,
-    rendering,
-    revising,
-    secrets,
-    waiting,
-)
-from steelyard.cli.dryrun import WithBareDryRun
+from steelyard.cli import offered, output, verbs
 from steelyard.cli.offered import Program
-from steelyard.cli.planning import WithPlanExits
 from steelyard.compose.offering import STANDARD, Offering
 
 
@@ -50,6 +22,7 @@ def application(offering: Offering = STANDARD, providers: tuple[Any, ...] | None
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
         help="Your own cloud on bare metal: Kubernetes clusters and more, each asked for with a short claim.",
+        cls=verbs.of(_verbs(offering)),
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
@@ -62,40 +35,47 @@ def application(offering: Offering = STANDARD, providers: tuple[Any, ...] | None
     ) -> None:
         offered.offer(Program(offering, providers))
 
-    app.command("up")(platform.up)
-    app.command("down")(platform.down)
-    app.command("status")(reach.options(platform.status))
-    app.command("logs")(reach.options(logreading.logs))
-    app.command("kubeconfig")(reach.options(kubeconfigs.kubeconfig))
-    app.add_typer(creating.commands(offering), name="create")
-    app.add_typer(db.commands(), name="db")
-    app.add_typer(secrets.commands(), name="secrets")
-    app.add_typer(images.commands(), name="image")
-    app.command("apply", cls=WithBareDryRun)(reach.options(applying.apply))
-    app.command("plan", cls=WithPlanExits)(reach.options(planning.plan))
-    app.command("render")(rendering.render)
-    app.command("get")(reach.options(reading.get))
-    app.command("describe")(reach.options(reading.describe_))
-    app.command("wait")(reach.options(waiting.wait))
-    app.command("scale")(reach.options(changing.scale))
-    app.command("revise")(reach.options(revising.revise))
-    app.command("delete")(reach.options(changing.delete))
-    app.command("backup")(reach.options(backups.backup))
-    app.command("restore")(backups.restore)
-    app.command("rotate-keys")(reach.options(backups.rotate_keys))
-    app.command("renew-authority")(backups.renew_authority)
-    app.command("explain")(explain.explain)
-    app.command("config")(reach.options(config.config))
-    app.command("crds")(crds.crds)
-    app.command("controllers")(management.controllers)
-    app.command("manifests")(management.manifests)
-    app.command("move")(reach.options(moving.move))
-    app.command("function")(crossplane.function)
-    app.add_typer(crossplane.commands(), name="crossplane")
-    app.add_typer(providing.commands(), name="provider")
-    app.command("version")(reach.options(platform.version))
-    app.command("doctor")(reach.options(platform.doctor))
     return app
+
+
+def _verbs(offering: Offering) -> dict[str, verbs.Add]:
+    """In the order of the help: commands, then groups of them."""
+    command, reaching, group = verbs.command, verbs.reaching, verbs.group
+    return {
+        "up": command("platform.up"),
+        "down": command("platform.down"),
+        "status": reaching("platform.status"),
+        "logs": reaching("logreading.logs"),
+        "kubeconfig": reaching("kubeconfigs.kubeconfig"),
+        "apply": reaching("applying.apply", cls="dryrun.WithBareDryRun"),
+        "plan": reaching("planning.plan", cls="planning.WithPlanExits"),
+        "render": command("rendering.render"),
+        "get": reaching("reading.get"),
+        "describe": reaching("reading.describe_"),
+        "wait": reaching("waiting.wait"),
+        "scale": reaching("changing.scale"),
+        "revise": reaching("revising.revise"),
+        "delete": reaching("changing.delete"),
+        "backup": reaching("backups.backup"),
+        "restore": command("backups.restore"),
+        "rotate-keys": reaching("backups.rotate_keys"),
+        "renew-authority": command("backups.renew_authority"),
+        "explain": command("explain.explain"),
+        "config": reaching("config.config"),
+        "crds": command("crds.crds"),
+        "controllers": command("management.controllers"),
+        "manifests": command("management.manifests"),
+        "move": reaching("moving.move"),
+        "function": command("crossplane.function"),
+        "version": reaching("platform.version"),
+        "doctor": reaching("platform.doctor"),
+        "create": group("creating.commands", offering),
+        "db": group("db.commands"),
+        "secrets": group("secrets.commands"),
+        "image": group("images.commands"),
+        "crossplane": group("crossplane.commands"),
+        "provider": group("providing.commands"),
+    }
 
 
 def _version(is_wanted: bool) -> None:
