@@ -53,6 +53,7 @@ from steelyard.kube.server import hosting as hostings
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.definitions import described
+from steelyard.kube.server.expressions import compiling
 from steelyard.kube.server.fairness import memory
 from steelyard.kube.server.fairness.shares import Limits, Shares
 from steelyard.kube.server.hosting import Hosting
@@ -329,6 +330,7 @@ async def guard_claims(api: Api, client: Client, platform: Platform, offering: O
     resources = [kind.resource(platform.domain) for kind in offering.kinds]
     api.stamp({(each.group, each.plural): authors.stamp for each in resources})
     for policy, binding in shipped.guards(platform, offering):
+        compiling.vouch(objects.mapping(policy["spec"]))
         await standing.ensure(client, policies.POLICIES, policy, field_manager=FIELD_MANAGER)
         await standing.ensure(client, policies.BINDINGS, binding, field_manager=FIELD_MANAGER)
 

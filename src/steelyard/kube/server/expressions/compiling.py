@@ -23,6 +23,8 @@ _KEPT_BYTES: Final = 4 << 20
 _GROWTH: Final = 48
 """So many times the memory of its text takes what is compiled."""
 
+_COMPILED: Final = ("variables", "validations", "auditAnnotations")
+
 
 @frozen
 class Validation:
@@ -40,11 +42,31 @@ class Compiled:
 
 
 _KEPT: Final = remembering.Kept[bytes, Compiled](_KEPT_BYTES)
+_VOUCHED: Final[set[bytes]] = set()
+"""Digests of expressions that need not be judged when they are written."""
+
+
+def vouch(spec: Object) -> None:
+    """Says of a policy's expressions that nothing is wrong with them: for those of the program itself, which its tests
+    check. They are compiled when they are first used; until then nothing of the language is loaded."""
+    _VOUCHED.add(_digest(spec))
+
+
+def is_vouched_for(spec: Object) -> bool:
+    try:
+        return bool(_VOUCHED) and _digest(spec) in _VOUCHED
+    except TypeError:
+        return False  # it cannot be written, so it is not the program's own
+
+
+def _digest(spec: Object) -> bytes:
+    told = [bool(spec.get("paramKind")), *(spec.get(name) for name in ("matchConditions", *_COMPILED))]
+    return hashlib.sha256(orjson.dumps(told, option=orjson.OPT_SORT_KEYS)).digest()
 
 
 def compile_(spec: Object) -> Compiled:
     """Every expression of a policy; those that do not compile say so."""
-    told = [bool(spec.get("paramKind")), *(spec.get(name) for name in ("variables", "validations", "auditAnnotations"))]
+    told = [bool(spec.get("paramKind")), *(spec.get(name) for name in _COMPILED)]
     try:
         text = orjson.dumps(told)
     except TypeError:
