@@ -9,27 +9,19 @@ says when an object is looked at, `reconcile.py` what is done, `plan.py` and `bl
 from __future__ import annotations
 
 from steelyard.controllers.lifecycle.cluster import controller as cluster
-from steelyard.controllers.lifecycle.cluster.reconcile import ClusterReconciler
 from steelyard.controllers.lifecycle.clusterresourceset import controller as clusterresourceset
-from steelyard.controllers.lifecycle.clusterresourceset.reconcile import ClusterResourceSetReconciler
 from steelyard.controllers.lifecycle.clusterresourceset.selection import Selection
 from steelyard.controllers.lifecycle.clusterresourcesetbinding import controller as clusterresourcesetbinding
-from steelyard.controllers.lifecycle.clusterresourcesetbinding.reconcile import ClusterResourceSetBindingReconciler
 from steelyard.controllers.lifecycle.contract import Externals
 from steelyard.controllers.lifecycle.kubeadmconfig import controller as kubeadmconfig
-from steelyard.controllers.lifecycle.kubeadmconfig.reconcile import KubeadmConfigReconciler
 from steelyard.controllers.lifecycle.kubeadmcontrolplane import controller as kubeadmcontrolplane
-from steelyard.controllers.lifecycle.kubeadmcontrolplane.reconcile import ControlPlaneReconciler
 from steelyard.controllers.lifecycle.machine import controller as machine
-from steelyard.controllers.lifecycle.machine.reconcile import MachineReconciler
 from steelyard.controllers.lifecycle.machinedeployment import controller as machinedeployment
-from steelyard.controllers.lifecycle.machinedeployment.reconcile import MachineDeploymentReconciler
 from steelyard.controllers.lifecycle.machinehealthcheck import controller as machinehealthcheck
 from steelyard.controllers.lifecycle.machinehealthcheck import selection as health
-from steelyard.controllers.lifecycle.machinehealthcheck.reconcile import MachineHealthCheckReconciler
 from steelyard.controllers.lifecycle.machineset import controller as machineset
-from steelyard.controllers.lifecycle.machineset.reconcile import MachineSetReconciler
 from steelyard.controllers.lifecycle.members.service import Members
+from steelyard.controllers.lifecycle.reconcilers import Reconcilers
 from steelyard.controllers.lifecycle.view import View
 from steelyard.controllers.lifecycle.workload import Connect, Workloads
 from steelyard.kube.client.interface import Client
@@ -80,36 +72,15 @@ def controllers(
     if members is None:
         members = Members(client, workloads, clock)
     recorder = Recorder(client, COMPONENT, clock=clock)
+    make = Reconcilers(client, clock, recorder, view, externals, workloads, members, selection, checked)
     return [
-        cluster.controller(
-            ClusterReconciler(client, view, externals, workloads, clock), view, workloads, workers=workers
-        ),
-        kubeadmcontrolplane.controller(
-            ControlPlaneReconciler(client, view, externals, workloads, members, clock, recorder),
-            view,
-            members,
-            workers=workers,
-        ),
-        machinedeployment.controller(
-            MachineDeploymentReconciler(client, view, externals, clock), view, workers=workers
-        ),
-        machineset.controller(MachineSetReconciler(client, view, externals, clock, recorder), view, workers=workers),
-        machine.controller(
-            MachineReconciler(client, view, externals, workloads, members, clock),
-            view,
-            workloads,
-            members,
-            workers=workers,
-        ),
-        kubeadmconfig.controller(KubeadmConfigReconciler(client, view, workloads, clock), view, workers=workers),
-        machinehealthcheck.controller(
-            MachineHealthCheckReconciler(client, view, checked, workloads, clock, recorder),
-            checked,
-            workloads,
-            workers=workers,
-        ),
-        clusterresourceset.controller(
-            ClusterResourceSetReconciler(client, selection, workloads, clock), selection, workloads, workers=workers
-        ),
-        clusterresourcesetbinding.controller(ClusterResourceSetBindingReconciler(client, selection), workers=workers),
+        cluster.controller(make.cluster, view, workloads, workers=workers),
+        kubeadmcontrolplane.controller(make.control_plane, view, members, workers=workers),
+        machinedeployment.controller(make.machine_deployment, view, workers=workers),
+        machineset.controller(make.machine_set, view, workers=workers),
+        machine.controller(make.machine, view, workloads, members, workers=workers),
+        kubeadmconfig.controller(make.kubeadm_config, view, workers=workers),
+        machinehealthcheck.controller(make.machine_health_check, checked, workloads, workers=workers),
+        clusterresourceset.controller(make.cluster_resource_set, selection, workloads, workers=workers),
+        clusterresourcesetbinding.controller(make.cluster_resource_set_binding, workers=workers),
     ]

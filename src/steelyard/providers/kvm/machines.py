@@ -28,7 +28,7 @@ from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.conditions import Status
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.keys import Key
-from steelyard.providers.kvm import carrying, identity, machineplan, placing, wishes
+from steelyard.providers.kvm import carrying, identity, indexes, machineplan, placing, wishes
 from steelyard.providers.kvm.carrying import Carrier, Machine
 from steelyard.providers.kvm.fleet import Fleet
 from steelyard.providers.kvm.images import Images
@@ -207,7 +207,7 @@ class KVMMachineReconciler:
         itself says is seen later."""
         own = str(objects.at(infrastructure, "spec", "providerID") or "")
         machines = self._client.informers.of(KVM_MACHINES)
-        for other in machines.by_index(BY_PROVIDER_ID, own):
+        for other in machines.by_index(indexes.BY_PROVIDER_ID, own):
             if objects.uid(other) != objects.uid(infrastructure) and _age(other) < _age(infrastructure):
                 raise Refused(
                     "ProviderIDTaken",
@@ -400,14 +400,7 @@ class KVMMachineReconciler:
         await carrying.remove(connection, Key.of(infrastructure), uuid, places)
 
 
-BY_PROVIDER_ID: Final = "provider-id"
 _WAITING: Final = frozenset({"NoHost", "ImageMissing", "NetworkGone", "NoAddress"})
-
-
-def provider_ids(infrastructure: Object) -> list[str]:
-    """What the index of KVMMachines is by."""
-    known = objects.at(infrastructure, "spec", "providerID")
-    return [str(known)] if known else []
 
 
 def _spec(infrastructure: Object) -> KVMMachineSpec:
@@ -442,7 +435,7 @@ def _subject(infrastructure: Object, place: _Place, host: Object) -> Subject:
 
 def _new_identity(machines: Sequence[Object]) -> str:
     """One whose hardware address no other machine has: that is shorter than the UUID."""
-    taken = {identity.mac(identity.uuid_of(each)) for machine in machines for each in provider_ids(machine)}
+    taken = {identity.mac(identity.uuid_of(each)) for machine in machines for each in indexes.provider_ids(machine)}
     while True:
         uuid = identity.new_uuid()
         if identity.mac(uuid) not in taken:
@@ -451,9 +444,9 @@ def _new_identity(machines: Sequence[Object]) -> str:
 
 def _refuse_twin(infrastructure: Object, machines: Sequence[Object]) -> None:
     """Where another machine has the hardware address that follows from a given UUID. Raises Refused."""
-    (own,) = provider_ids(infrastructure)
+    (own,) = indexes.provider_ids(infrastructure)
     for other in machines:
-        for known in provider_ids(other):
+        for known in indexes.provider_ids(other):
             is_twin = identity.mac(identity.uuid_of(known)) == identity.mac(identity.uuid_of(own))
             if is_twin and known != own and placing.is_accepted(other):
                 raise Refused(

@@ -1,7 +1,9 @@
-"""The provider as a unit that the platform starts. It connects to nothing until the first KVMHost is there."""
+"""The provider as a unit that the platform starts. It connects to nothing until the first KVMHost is there, and most of
+it is not even loaded."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from steelyard.api.clusterapi import wellknown
@@ -11,20 +13,15 @@ from steelyard.kube import objects, permits
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS, Resource
 from steelyard.kube.runtime import triggers
-from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.controller import Controller, Reconciler, Watch
+from steelyard.kube.runtime.deferred import Deferred
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
-from steelyard.providers.kvm import machines as machine_reconciling
-from steelyard.providers.kvm import unknown
-from steelyard.providers.kvm.clusters import KVMClusterReconciler
-from steelyard.providers.kvm.consoles import Consoles
+from steelyard.providers.kvm import indexes
 from steelyard.providers.kvm.fleet import Fleet
-from steelyard.providers.kvm.hosts import KVMHostReconciler
-from steelyard.providers.kvm.images import Images
-from steelyard.providers.kvm.machines import KVMMachineReconciler
 from steelyard.providers.kvm.pace import STEADY, Pace
 from steelyard.providers.toolkit import clusterapi
-from steelyard.providers.toolkit.provider import Console, Ground, Provider, Service, Started
+from steelyard.providers.toolkit.provider import Console, Ground, Provider, Service, Started, World
 
 NAME: Final = "kvm"
 NEEDED: Final = (
@@ -49,7 +46,13 @@ def started(ground: Ground, fleet: Fleet, *, starts_paused: bool = False) -> Sta
     """Tests bring a fleet of their own, and let machines start without running."""
     ground.stack.push_async_callback(fleet.close)
     made = controllers(ground.manager, fleet, token=str(ground.data_dir), starts_paused=starts_paused)
-    consoles: dict[Resource, Console] = {KVM_MACHINES: Consoles(ground.manager.client, fleet)}
+
+    async def console(namespace: str, name: str, *, last: int) -> bytes:
+        from steelyard.providers.kvm.consoles import Consoles
+
+        return await Consoles(ground.manager.client, fleet)(namespace, name, last=last)
+
+    consoles: dict[Resource, Console] = {KVM_MACHINES: console}
     return Started(made, services=lambda: services(fleet), consoles=consoles)
 
 
@@ -65,7 +68,13 @@ def services(fleet: Fleet) -> list[Service]:
     ]
 
 
-PROVIDER: Final = Provider(NAME, _start, needed=NEEDED, unknown=unknown.machines)
+def _unknown(world: World) -> Sequence[str]:
+    from steelyard.providers.kvm import unknown
+
+    return unknown.machines(world)
+
+
+PROVIDER: Final = Provider(NAME, _start, needed=NEEDED, unknown=_unknown)
 
 
 def controllers(
@@ -75,7 +84,7 @@ def controllers(
     machines = manager.informers.of(KVM_MACHINES)
     machines.add_index(_BY_CLUSTER, _cluster_of)
     machines.add_index(_BY_HOST, _host_of)
-    machines.add_index(machine_reconciling.BY_PROVIDER_ID, machine_reconciling.provider_ids)
+    machines.add_index(indexes.BY_PROVIDER_ID, indexes.provider_ids)
     clusters = manager.informers.of(KVM_CLUSTERS)
     clusters.add_index(_BY_HOST, _host_of)
 
@@ -102,10 +111,28 @@ def controllers(
         found = [*clusters.by_index(_BY_HOST, objects.name(obj)), *clusters.by_index(_BY_HOST, "")]
         return [Key.of(each) for each in found]
 
+    def host_reconciler() -> Reconciler:
+        from steelyard.providers.kvm.hosts import KVMHostReconciler
+
+        return KVMHostReconciler(manager.client, fleet, manager.clock, token=token, pace=pace)
+
+    def cluster_reconciler() -> Reconciler:
+        from steelyard.providers.kvm.clusters import KVMClusterReconciler
+
+        return KVMClusterReconciler(manager.client, fleet, manager.clock, pace=pace)
+
+    def machine_reconciler() -> Reconciler:
+        from steelyard.providers.kvm.images import Images
+        from steelyard.providers.kvm.machines import KVMMachineReconciler
+
+        return KVMMachineReconciler(
+            manager.client, fleet, Images(), manager.clock, pace=pace, starts_paused=starts_paused
+        )
+
     host_controller = Controller(
         "kvm-host",
         KVM_HOSTS,
-        KVMHostReconciler(manager.client, fleet, manager.clock, token=token, pace=pace),
+        Deferred(host_reconciler),
         [
             Watch(KVM_MACHINES, _hosts_of, matters=_PLACED, after=triggers.REPORT_AFTER),
             Watch(KVM_CLUSTERS, _hosts_of, matters=_PLACED, after=triggers.REPORT_AFTER),
@@ -115,7 +142,7 @@ def controllers(
     cluster_controller = Controller(
         "kvm-cluster",
         KVM_CLUSTERS,
-        KVMClusterReconciler(manager.client, fleet, manager.clock, pace=pace),
+        Deferred(cluster_reconciler),
         [
             Watch(CLUSTERS, clusterapi.referred(KVM_CLUSTERS)),
             Watch(KVM_MACHINES, clusters_of_machine, matters=_has_gone),
@@ -126,7 +153,7 @@ def controllers(
     machine_controller = Controller(
         "kvm-machine",
         KVM_MACHINES,
-        KVMMachineReconciler(manager.client, fleet, Images(), manager.clock, pace=pace, starts_paused=starts_paused),
+        Deferred(machine_reconciler),
         [
             Watch(MACHINES, clusterapi.referred(KVM_MACHINES), matters=_MACHINE),
             Watch(CLUSTERS, machines_of_cluster, matters=_PAUSE),
@@ -137,7 +164,7 @@ def controllers(
     )
 
     def wake(uuid: str) -> None:
-        found = machines.by_index(machine_reconciling.BY_PROVIDER_ID, f"kvm://{uuid}")
+        found = machines.by_index(indexes.BY_PROVIDER_ID, f"kvm://{uuid}")
         machine_controller.enqueue(Key.of(each) for each in found)
 
     def wake_all(host: str) -> None:

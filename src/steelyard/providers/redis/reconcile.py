@@ -23,7 +23,7 @@ from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.keys import Key
-from steelyard.providers.redis import accounts, configuration, converging, credentials, recorded
+from steelyard.providers.redis import accounts, converging, credentials, recorded
 from steelyard.providers.redis.configuration import Limits, Role
 from steelyard.providers.redis.converging import Outcome
 from steelyard.providers.redis.credentials import Credentials
@@ -31,7 +31,7 @@ from steelyard.providers.redis.fleet import Fleet, Group
 from steelyard.providers.redis.ports import NoneLeft, Ports
 from steelyard.providers.redis.program import NoProgram
 from steelyard.providers.redis.recorded import Said, State
-from steelyard.providers.redis.server import Wanted, is_taken
+from steelyard.providers.redis.server import Wanted, port_is_taken
 
 FINALIZER: Final = "finalizer.managedresource.crossplane.io"
 PAUSED: Final = "crossplane.io/paused"
@@ -192,10 +192,6 @@ class RedisServerReconciler:
         self._known.pop(key, None)
         await finalizers.remove(self._client, RESOURCE, obj, FINALIZER)
         return Result()
-
-
-def port_is_taken(port: int) -> bool:
-    return any(is_taken(host, port) for host in (configuration.ENDPOINT, configuration.address(0)))
 
 
 class _Journal:

@@ -298,5 +298,10 @@ def is_taken(host: str, port: int) -> bool:
         return False
 
 
+def port_is_taken(port: int) -> bool:
+    """On any of the addresses that servers have."""
+    return any(is_taken(host, port) for host in (configuration.ENDPOINT, configuration.address(0)))
+
+
 def _nothing() -> None:
     return

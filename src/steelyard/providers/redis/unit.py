@@ -10,13 +10,14 @@ from steelyard.kube import errors, objects, permits
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, SECRETS
-from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.controller import Controller, Reconciler, Watch
+from steelyard.kube.runtime.deferred import Deferred
 from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.keys import Key
-from steelyard.providers.redis import credentials, program, reconcile, recorded
+from steelyard.providers.redis import credentials, program, recorded
 from steelyard.providers.redis.fleet import Fleet
 from steelyard.providers.redis.ports import Ports
-from steelyard.providers.redis.reconcile import RedisServerReconciler
+from steelyard.providers.redis.server import port_is_taken
 from steelyard.providers.toolkit.provider import Ground, Provider, Service, Started
 
 NAME: Final = "redis"
@@ -27,14 +28,20 @@ _WORKERS: Final = 8
 
 async def _start(ground: Ground) -> Started:
     fleet = Fleet(ground.folder, ground.clock)
-    ports = Ports(reconcile.port_is_taken)
+    ports = Ports(port_is_taken)
     await _recall(ground.client, ports)
     manager = ground.manager
     recorder = Recorder(manager.client, "redis-servers", clock=manager.clock)
+
+    def reconciler() -> Reconciler:
+        from steelyard.providers.redis.reconcile import RedisServerReconciler
+
+        return RedisServerReconciler(manager.client, fleet, ports, manager.clock, recorder)
+
     controller = Controller(
         "redis-servers",
         RESOURCE,
-        RedisServerReconciler(manager.client, fleet, ports, manager.clock, recorder),
+        Deferred(reconciler),
         [Watch(SECRETS, _of_secret)],
         workers=_WORKERS,
         failure_condition="Synced",

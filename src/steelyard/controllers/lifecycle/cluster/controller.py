@@ -5,18 +5,22 @@ The connections to workload clusters end when this controller does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers.lifecycle import kubeconfig
-from steelyard.controllers.lifecycle.cluster.reconcile import ClusterReconciler
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine, to_cluster
 from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import triggers
 from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.deferred import Deferred
 from steelyard.kube.runtime.keys import Key
+
+if TYPE_CHECKING:
+    from steelyard.controllers.lifecycle.cluster.reconcile import ClusterReconciler
 
 
 class ClusterController(Controller):
@@ -29,11 +33,16 @@ class ClusterController(Controller):
             await self.workloads.close()
 
 
-def controller(reconciler: ClusterReconciler, view: View, workloads: Workloads, *, workers: int) -> Controller:
+def controller(make: Callable[[], ClusterReconciler], view: View, workloads: Workloads, *, workers: int) -> Controller:
+    def reconciler() -> ClusterReconciler:
+        found = make()
+        found.tell = made.tell
+        return found
+
     made = ClusterController(
         "lifecycle-cluster",
         capi.CLUSTERS,
-        reconciler,
+        Deferred(reconciler),
         [
             Watch(
                 capi.KUBEADM_CONTROL_PLANES, view.to_clusters_referring, triggers.changed(("status", "initialization"))
@@ -58,7 +67,6 @@ def controller(reconciler: ClusterReconciler, view: View, workloads: Workloads, 
         workers=workers,
     )
     made.workloads = workloads
-    reconciler.tell = made.tell
     workloads.on_connected(lambda cluster: made.enqueue([cluster]))
     return made
 

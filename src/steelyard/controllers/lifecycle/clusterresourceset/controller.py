@@ -3,13 +3,15 @@ brings."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from steelyard.api.clusterapi.resources import CLUSTER_RESOURCE_SETS, CLUSTERS
-from steelyard.controllers.lifecycle.clusterresourceset.reconcile import ClusterResourceSetReconciler
 from steelyard.controllers.lifecycle.clusterresourceset.selection import Selection
 from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube.resources import CONFIG_MAPS, SECRETS
 from steelyard.kube.runtime import triggers
-from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.controller import Controller, Reconciler, Watch
+from steelyard.kube.runtime.deferred import Deferred
 from steelyard.kube.runtime.keys import Key
 
 _OF_CLUSTER = (triggers.LABELS, ("spec", "paused"), triggers.ANNOTATIONS, ("status", "initialization"))
@@ -17,12 +19,12 @@ _OF_SOURCE = (("data",), ("type",))
 
 
 def controller(
-    reconciler: ClusterResourceSetReconciler, selection: Selection, workloads: Workloads, *, workers: int
+    make: Callable[[], Reconciler], selection: Selection, workloads: Workloads, *, workers: int
 ) -> Controller:
     made = Controller(
         "lifecycle-clusterresourceset",
         CLUSTER_RESOURCE_SETS,
-        reconciler,
+        Deferred(make),
         [
             Watch(CLUSTERS, selection.to_sets, triggers.changed(*_OF_CLUSTER, triggers.DELETION)),
             Watch(SECRETS, selection.to_sets_naming, triggers.changed(*_OF_SOURCE)),

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from steelyard.api.clusterapi.resources import CLUSTER_RESOURCE_SET_BINDINGS, CLUSTERS
-from steelyard.controllers.lifecycle.clusterresourcesetbinding.reconcile import ClusterResourceSetBindingReconciler
 from steelyard.kube.runtime import triggers
-from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.controller import Controller, Reconciler, Watch
+from steelyard.kube.runtime.deferred import Deferred
 from steelyard.kube.runtime.keys import Key
 
 
-def controller(reconciler: ClusterResourceSetBindingReconciler, *, workers: int) -> Controller:
+def controller(make: Callable[[], Reconciler], *, workers: int) -> Controller:
     return Controller(
         "lifecycle-clusterresourcesetbinding",
         CLUSTER_RESOURCE_SET_BINDINGS,
-        reconciler,
+        Deferred(make),
         [Watch(CLUSTERS, lambda cluster: [Key.of(cluster)], triggers.changed(triggers.DELETION))],
         workers=workers,
     )

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers.lifecycle import progress
-from steelyard.controllers.lifecycle.kubeadmconfig.reconcile import KubeadmConfigReconciler
 from steelyard.controllers.lifecycle.view import View
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import mapping, triggers
-from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.controller import Controller, Reconciler, Watch
+from steelyard.kube.runtime.deferred import Deferred
 from steelyard.kube.runtime.keys import Key
 
 
-def controller(reconciler: KubeadmConfigReconciler, view: View, *, workers: int) -> Controller:
+def controller(make: Callable[[], Reconciler], view: View, *, workers: int) -> Controller:
     def configs_of_cluster(cluster: Object) -> Iterable[Key]:
         return [key for machine in view.machines_of_cluster(cluster) for key in to_config(machine)]
 
     return Controller(
         "lifecycle-kubeadmconfig",
         capi.KUBEADM_CONFIGS,
-        reconciler,
+        Deferred(make),
         [
             Watch(
                 capi.MACHINES,

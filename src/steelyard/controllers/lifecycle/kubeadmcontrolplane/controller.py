@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers.lifecycle import certificates, kubeconfig, progress
-from steelyard.controllers.lifecycle.kubeadmcontrolplane.reconcile import ControlPlaneReconciler
 from steelyard.controllers.lifecycle.members.service import Members
 from steelyard.controllers.lifecycle.view import View
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import mapping, triggers
-from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.controller import Controller, Reconciler, Watch
+from steelyard.kube.runtime.deferred import Deferred
 from steelyard.kube.runtime.keys import Key
 
 
@@ -26,7 +26,7 @@ class ControlPlaneController(Controller):
             await self.members.close()
 
 
-def controller(reconciler: ControlPlaneReconciler, view: View, members: Members, *, workers: int) -> Controller:
+def controller(make: Callable[[], Reconciler], view: View, members: Members, *, workers: int) -> Controller:
     def of_cluster(cluster: Object) -> Iterable[Key]:
         reference = objects.mapping(objects.at(cluster, "spec", "controlPlaneRef"))
         if reference.get("kind") != capi.KUBEADM_CONTROL_PLANES.kind:
@@ -47,7 +47,7 @@ def controller(reconciler: ControlPlaneReconciler, view: View, members: Members,
     made = ControlPlaneController(
         "lifecycle-kubeadmcontrolplane",
         capi.KUBEADM_CONTROL_PLANES,
-        reconciler,
+        Deferred(make),
         [
             Watch(
                 capi.MACHINES,

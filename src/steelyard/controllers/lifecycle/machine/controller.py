@@ -6,11 +6,11 @@ first meets it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers.lifecycle import progress
-from steelyard.controllers.lifecycle.machine.reconcile import MachineReconciler
 from steelyard.controllers.lifecycle.members.service import Members
 from steelyard.controllers.lifecycle.view import View, is_control_plane_machine, to_objects_of_cluster
 from steelyard.controllers.lifecycle.workload import Workloads
@@ -18,11 +18,15 @@ from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import triggers
 from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.deferred import Deferred
 from steelyard.kube.runtime.keys import Key
+
+if TYPE_CHECKING:
+    from steelyard.controllers.lifecycle.machine.reconcile import MachineReconciler
 
 
 def controller(
-    reconciler: MachineReconciler, view: View, workloads: Workloads, members: Members, *, workers: int
+    make: Callable[[], MachineReconciler], view: View, workloads: Workloads, members: Members, *, workers: int
 ) -> Controller:
     def machines_of_deployment(deployment: Object) -> Iterable[Key]:
         return [
@@ -34,10 +38,15 @@ def controller(
     def machines_of_owner(owner: Object) -> Iterable[Key]:
         return [Key.of(machine) for machine in view.machines_of(owner)]
 
+    def reconciler() -> MachineReconciler:
+        found = make()
+        found.tell = made.tell
+        return found
+
     made = Controller(
         "lifecycle-machine",
         capi.MACHINES,
-        reconciler,
+        Deferred(reconciler),
         [
             Watch(capi.CLUSTERS, to_objects_of_cluster(view.machines_of_cluster), progress.CLUSTER_HOLDS),
             Watch(
@@ -81,7 +90,6 @@ def controller(
             around = view.machines_of_cluster(cluster)
             made.enqueue(Key.of(each) for each in around if is_control_plane_machine(each))
 
-    reconciler.tell = made.tell
     members.on_seen(on_members_seen)
     workloads.on_connected(on_connected)
     workloads.on_node_change(on_node_change)

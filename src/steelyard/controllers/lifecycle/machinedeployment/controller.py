@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers.lifecycle import progress
-from steelyard.controllers.lifecycle.machinedeployment.reconcile import MachineDeploymentReconciler
 from steelyard.controllers.lifecycle.view import View, to_objects_of_cluster
 from steelyard.kube.runtime import mapping, triggers
-from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.controller import Controller, Reconciler, Watch
+from steelyard.kube.runtime.deferred import Deferred
 
 
-def controller(reconciler: MachineDeploymentReconciler, view: View, *, workers: int) -> Controller:
+def controller(make: Callable[[], Reconciler], view: View, *, workers: int) -> Controller:
     return Controller(
         "lifecycle-machinedeployment",
         capi.MACHINE_DEPLOYMENTS,
-        reconciler,
+        Deferred(make),
         [
             Watch(capi.MACHINE_SETS, mapping.to_owner(capi.MACHINE_DEPLOYMENTS), triggers.changed(triggers.DELETION)),
             Watch(capi.MACHINE_SETS, mapping.to_owner(capi.MACHINE_DEPLOYMENTS), after=triggers.REPORT_AFTER),

@@ -3,13 +3,15 @@ machine runs out."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from steelyard.api.clusterapi.resources import CLUSTERS, MACHINE_HEALTH_CHECKS, MACHINES
-from steelyard.controllers.lifecycle.machinehealthcheck.reconcile import MachineHealthCheckReconciler
 from steelyard.controllers.lifecycle.machinehealthcheck.selection import Selection
 from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import triggers
-from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.controller import Controller, Reconciler, Watch
+from steelyard.kube.runtime.deferred import Deferred
 from steelyard.kube.runtime.keys import Key
 
 _OF_MACHINE = (triggers.LABELS, triggers.ANNOTATIONS, triggers.DELETION, ("status", "nodeRef"), triggers.CONDITIONS)
@@ -17,12 +19,12 @@ _OF_CLUSTER = (("spec", "paused"), ("status", "initialization"), triggers.CONDIT
 
 
 def controller(
-    reconciler: MachineHealthCheckReconciler, selection: Selection, workloads: Workloads, *, workers: int
+    make: Callable[[], Reconciler], selection: Selection, workloads: Workloads, *, workers: int
 ) -> Controller:
     made = Controller(
         "lifecycle-machinehealthcheck",
         MACHINE_HEALTH_CHECKS,
-        reconciler,
+        Deferred(make),
         [
             Watch(MACHINES, selection.to_checks, triggers.changed(*_OF_MACHINE), after=triggers.REPORT_AFTER),
             Watch(CLUSTERS, selection.to_checks_of_cluster, triggers.changed(*_OF_CLUSTER)),

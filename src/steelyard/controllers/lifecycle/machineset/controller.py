@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers.lifecycle import progress
-from steelyard.controllers.lifecycle.machineset.reconcile import MachineSetReconciler
 from steelyard.controllers.lifecycle.view import View, to_objects_of_cluster
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import mapping, triggers
-from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.controller import Controller, Reconciler, Watch
+from steelyard.kube.runtime.deferred import Deferred
 from steelyard.kube.runtime.keys import Key
 
 
-def controller(reconciler: MachineSetReconciler, view: View, *, workers: int) -> Controller:
+def controller(make: Callable[[], Reconciler], view: View, *, workers: int) -> Controller:
     return Controller(
         "lifecycle-machineset",
         capi.MACHINE_SETS,
-        reconciler,
+        Deferred(make),
         [
             Watch(
                 capi.MACHINES,
