@@ -11,13 +11,13 @@ from steelyard.compose.claimkind import ClaimKind, Watched
 from steelyard.compose.offering import Offering
 from steelyard.controllers.claims import conditions, rights
 from steelyard.controllers.claims.lookup import Lookup
-from steelyard.controllers.claims.reconcile import ClaimReconciler
 from steelyard.kube import objects, permits
 from steelyard.kube.objects import Object
 from steelyard.kube.permits import Permit
 from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import triggers
-from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.controller import Controller, Reconciler, Watch
+from steelyard.kube.runtime.deferred import Deferred
 from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.informer import Informer
 from steelyard.kube.runtime.keys import Key
@@ -40,21 +40,26 @@ def _controller(manager: Manager, platform: Platform, kind: ClaimKind, workers: 
     lookup = Lookup(manager.client, manager.informers)
     for required, label in kind.indexed:
         lookup.index(required, label)
-    reconciler = ClaimReconciler(
-        manager.client,
-        resource,
-        kind,
-        platform,
-        lookup=lookup,
-        rights=rights.Rights(manager.client, platform),
-        recorder=Recorder(manager.client, "steelyard-claims", clock=manager.clock),
-        clock=manager.clock,
-        turns=turns,
-    )
+
+    def reconciler() -> Reconciler:
+        from steelyard.controllers.claims.reconcile import ClaimReconciler
+
+        return ClaimReconciler(
+            manager.client,
+            resource,
+            kind,
+            platform,
+            lookup=lookup,
+            rights=rights.Rights(manager.client, platform),
+            recorder=Recorder(manager.client, "steelyard-claims", clock=manager.clock),
+            clock=manager.clock,
+            turns=turns,
+        )
+
     return Controller(
         resource.plural,
         resource,
-        reconciler,
+        Deferred(reconciler),
         watches(kind, resource, manager.informers.of(resource)),
         workers=workers,
         failure_condition=conditions.SYNCED,

@@ -11,13 +11,13 @@ from steelyard.api.clusterapi import resources as capi
 from steelyard.api.secretdelivery import IS_SOURCE, RESOURCE
 from steelyard.compose import names
 from steelyard.controllers.delivery import status
-from steelyard.controllers.delivery.reconcile import DeliveryReconciler
 from steelyard.controllers.lifecycle.workload import Workloads
 from steelyard.kube import objects, permits
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
 from steelyard.kube.runtime import triggers
-from steelyard.kube.runtime.controller import Controller, Watch
+from steelyard.kube.runtime.controller import Controller, Reconciler, Watch
+from steelyard.kube.runtime.deferred import Deferred
 from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
@@ -43,12 +43,16 @@ def controllers(manager: Manager, workloads: Workloads, *, resync: float = RESYN
     def found(index: str, value: str) -> list[Key]:
         return [Key.of(each) for each in deliveries.by_index(index, value)]
 
+    def reconciler() -> Reconciler:
+        from steelyard.controllers.delivery.reconcile import DeliveryReconciler
+
+        recorder = Recorder(manager.client, COMPONENT, clock=manager.clock)
+        return DeliveryReconciler(manager.client, workloads, manager.clock, recorder)
+
     made = Controller(
         "secretdeliveries",
         RESOURCE,
-        DeliveryReconciler(
-            manager.client, workloads, manager.clock, Recorder(manager.client, COMPONENT, clock=manager.clock)
-        ),
+        Deferred(reconciler),
         [
             Watch(
                 SECRETS,

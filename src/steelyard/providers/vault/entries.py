@@ -23,11 +23,11 @@ from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.keys import Key
 from steelyard.providers.vault import comparing, telling
+from steelyard.providers.vault.leaving import ENTRY_FINALIZER
 from steelyard.providers.vault.stores import CLUSTER, Connection, Stores
 from steelyard.providers.vault.telling import Problem, Said
 from steelyard.vault import errors, paths
 
-FINALIZER: Final = "finalizer.managedresource.crossplane.io"
 _EVERY: Final = 600.0
 _ENGINES: Final = {"sys/mounts": "", "sys/auth": "auth/"}
 """Where engines are enabled, and what comes before their names in the paths that they serve."""
@@ -59,7 +59,7 @@ class VaultEntryReconciler:
         try:
             if objects.is_being_deleted(entry):
                 return await self._end(entry)
-            entry = await finalizers.ensure(self._client, VAULT_ENTRIES, entry, FINALIZER)
+            entry = await finalizers.ensure(self._client, VAULT_ENTRIES, entry, ENTRY_FINALIZER)
             done = await self._bring_about(entry)
         except telling.TOLD as error:
             await self._failed(entry, error)
@@ -170,7 +170,7 @@ class VaultEntryReconciler:
         await telling.report(self._client, VAULT_ENTRIES, entry, said, self._clock)
 
     async def _end(self, entry: Object) -> Result:
-        if not finalizers.has(entry, FINALIZER):
+        if not finalizers.has(entry, ENTRY_FINALIZER):
             return Result()
         path = str(objects.at(entry, "status", "path") or "")
         if path and objects.at(entry, "spec", "deletionPolicy") != "Orphan":
@@ -179,7 +179,7 @@ class VaultEntryReconciler:
                 # What was given out would otherwise live on, and nobody could take it back any more.
                 await connection.vault.write(f"sys/leases/revoke-prefix/{leases}", {"sync": True})
             await connection.vault.delete(path)
-        await finalizers.remove(self._client, VAULT_ENTRIES, entry, FINALIZER)
+        await finalizers.remove(self._client, VAULT_ENTRIES, entry, ENTRY_FINALIZER)
         return Result()
 
     async def _connection(self, entry: Object) -> Connection:

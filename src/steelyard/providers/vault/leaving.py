@@ -17,12 +17,12 @@ from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import finalizers
 from steelyard.kube.runtime.controller import Controller, Result
 from steelyard.kube.runtime.keys import Key
-from steelyard.providers.vault import entries
 
+ENTRY_FINALIZER: Final = "finalizer.managedresource.crossplane.io"
 FINALIZERS: Final[Mapping[Resource, str]] = {
     PUSH_SECRETS: PUSH_FINALIZER,
     EXTERNAL_SECRETS: EXTERNAL_FINALIZER,
-    VAULT_ENTRIES: entries.FINALIZER,
+    VAULT_ENTRIES: ENTRY_FINALIZER,
 }
 
 
