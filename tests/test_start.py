@@ -1,0 +1,54 @@
+"""What a platform has loaded when it is ready, and has nothing to do yet. Half of its start is loading, and what is
+loaded stays in memory: whatever only some command, provider or kind needs comes with that."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.harness import PlatformProcess
+
+MOST: Final = 1050
+"""Modules, those of Python itself included. Where there are to be more of them, something else can come later."""
+COMMANDS: Final = frozenset((
+    "completing", "exits", "findings", "hints", "logfile", "main", "offered", "output", "platform", "reach", "services",
+    "session", "targets", "verbs", "yamltext",
+))  # fmt: skip
+"""What `up` takes of the command line."""
+LATER: Final = (
+    "aiohttp", "asyncpg", "google", "grpc", "hvac", "libvirt", "psycopg", "requests", "rich", "xml",
+    "steelyard.clusterctl", "steelyard.crossplane", "steelyard.images", "steelyard.management", "steelyard.moving",
+    "steelyard.kube.cel.program", "steelyard.providers.kvm.machines", "steelyard.providers.redis.reconcile",
+    "steelyard.providers.vault.entries", "steelyard.vault", "steelyard.controllers.claims.reconcile",
+    "steelyard.controllers.delivery.reconcile",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
+    root: Path = tmp_path_factory.mktemp("start")
+    platform = PlatformProcess(root, environment={"PYTHONPROFILEIMPORTTIME": "1"}, is_fresh=True)
+    platform.start()
+    platform.terminate()
+    return frozenset(re.findall(r"^import time: .*\| +(\S+)$", platform.log.read_text(), re.MULTILINE))
+
+
+def test_what_nobody_has_asked_for_is_not_loaded(loaded: frozenset[str]) -> None:
+    assert {each for each in loaded for name in LATER if each == name or each.startswith(f"{name}.")} == set()
+
+
+def test_a_reconciler_of_clusters_comes_with_the_first_object_of_its_kind(loaded: frozenset[str]) -> None:
+    assert {each for each in loaded if re.fullmatch(r"steelyard\.controllers\.lifecycle\..*\.reconcile", each)} == set()
+
+
+def test_no_command_but_the_one_that_was_called_is_loaded(loaded: frozenset[str]) -> None:
+    of_commands = {each.removeprefix("steelyard.cli.") for each in loaded if each.startswith("steelyard.cli.")}
+    assert of_commands - COMMANDS == set()
+
+
+def test_no_more_is_loaded_than_there_was(loaded: frozenset[str]) -> None:
+    assert "steelyard.app" in loaded
+    assert len(loaded) <= MOST
