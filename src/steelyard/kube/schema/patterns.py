@@ -2,16 +2,16 @@ r"""Regular expressions that users write, in CRDs and in CEL: Go's language, on 
 
 RE2 reads what Go's `regexp` reads, and means the same; what it refuses is worded as Go words it. What is left to do
 here is to bound it: the size of a pattern, the memory of all that are ready to be used, and the product of a pattern's
-size and a text's length, which is what a match may take at worst (`docs/decisions/0011-re2.md`).
+size and a text's length, which is what a match may take at worst (`docs/decisions/0011-re2.md`). RE2 is loaded with the
+first pattern.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from typing import Any, Final, cast
-
-import re2  # pyright: ignore[reportMissingTypeStubs] (it has none)
 
 from steelyard.kube import effort
 from steelyard.kube.remembering import Kept
@@ -40,10 +40,7 @@ _WORDS: Final = {
 """What RE2 says, and what Go says of the same."""
 _ESCAPE: Final = re.compile(r"\\(?:Q.*?(?:\\E|\Z)|(.)|\Z)", re.DOTALL)
 _NOWHERE: Final = (-1, -1)
-_Match = Callable[[Any, bytes, int, int], list[tuple[int, int]]]
-_Regexp: Final[Any] = cast(Any, re2)._re2.RE2
-"""What the library's own classes wrap: a match without an object for each of its groups."""
-_ANYWHERE: Final[Any] = _Regexp.Anchor.UNANCHORED
+_Match = Callable[[bytes, int, int], list[tuple[int, int]]]
 
 
 class BadPattern(ValueError):
@@ -92,7 +89,7 @@ class Pattern:
         if steps > _MOST_STEPS:
             raise TooLong(len(data))
         effort.spend(steps)
-        return self._match(_ANYWHERE, data, start, len(data))[0]
+        return self._match(data, start, len(data))[0]
 
 
 KEPT: Final[Kept[str, Pattern]] = Kept(64 * 1024 * 1024)
@@ -109,22 +106,32 @@ def _compile(pattern: str) -> tuple[Pattern, int]:
     if len(pattern) > LONGEST:
         raise BadPattern(f"error parsing regexp: {_TOO_LARGE}")
     data = _encoded(pattern)
+    library = _library()
     for size in _SIZES:
-        found = _Regexp(data, _options(size))
+        found = library(data, _options(size))
         if found.ok():
             if any(each[1] == "C" for each in _ESCAPE.finditer(pattern)):
                 # A single byte, which RE2 knows and Go does not.
                 raise BadPattern("error parsing regexp: invalid escape sequence: `\\C`")
             effort.spend(found.ProgramSize() * _STEPS_TO_COMPILE)
-            return Pattern(found.Match, found.ProgramSize()), size
+            anywhere = functools.partial(found.Match, library.Anchor.UNANCHORED)
+            return Pattern(anywhere, found.ProgramSize()), size
         problem = found.error().decode(errors="replace")
         if not problem.startswith("pattern too large"):
             raise BadPattern(f"error parsing regexp: {_in_words_of_go(problem)}")
     raise BadPattern(f"error parsing regexp: {_TOO_LARGE}")
 
 
+@functools.cache
+def _library() -> Any:
+    """What the library's own classes wrap: a match without an object for each of its groups."""
+    import re2  # pyright: ignore[reportMissingTypeStubs] (it has none)
+
+    return cast(Any, re2)._re2.RE2
+
+
 def _options(size: int) -> Any:
-    options = _Regexp.Options()
+    options = _library().Options()
     options.max_mem = size
     options.log_errors = False
     options.never_capture = True
