@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from prometheus_client import REGISTRY
 
+from steelyard.kube import exposition
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import Call, Reply
 from tests import inprocess
@@ -135,7 +135,7 @@ def _more(what: str, number: int, allowed: int, reason: str) -> str:
 def _reconciles() -> float:
     return sum(
         sample.value
-        for metric in REGISTRY.collect()
+        for metric in exposition.PROCESS.complete().collect()
         for sample in metric.samples
         if sample.name == "steelyard_reconciles_total"
     )

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 import uvloop
-from prometheus_client import REGISTRY, exposition
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from steelyard import parts
 from steelyard.compose import offering as offerings
@@ -26,6 +26,7 @@ from steelyard.compose.offering import Offering
 from steelyard.frozen import frozen
 from steelyard.installation import opening
 from steelyard.installation.datadir import AlreadyRunning, DataDir, Hold
+from steelyard.kube import exposition
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.client.kubeconfig import Connection
 from steelyard.kube.runtime import clock as clocks
@@ -138,7 +139,7 @@ async def started(options: Options) -> AsyncGenerator[Here]:
 
 
 async def _probed(stack: contextlib.AsyncExitStack, place: tuple[str, int], readiness: probes.Check) -> int:
-    pages = {"/metrics": probes.Page(lambda: exposition.generate_latest(REGISTRY), exposition.CONTENT_TYPE_LATEST)}
+    pages = {"/metrics": probes.Page(exposition.text, CONTENT_TYPE_LATEST)}
     checks: dict[str, probes.Check] = {"/healthz": lambda: None, "/readyz": readiness}
     try:
         return await stack.enter_async_context(probes.served(*place, checks, pages))

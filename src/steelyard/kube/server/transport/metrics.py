@@ -10,11 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import accumulate
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from steelyard.kube import exposition
+from steelyard.kube.exposition import Registrar
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 Labels = tuple[str, str, str, str]
@@ -32,10 +34,10 @@ class _Durations:
         self.seconds = 0.0
 
 
-class RequestMetrics(Collector):
+class RequestMetrics:
     """Counts requests by what they asked for and how they were answered. Watches last, so only their number counts."""
 
-    def __init__(self, registry: CollectorRegistry) -> None:
+    def __init__(self, registry: Registrar) -> None:
         self.registry = registry
         self._totals: dict[tuple[Labels, int], int] = {}
         self._durations: dict[Labels, _Durations] = {}
@@ -55,6 +57,8 @@ class RequestMetrics(Collector):
         durations.seconds += seconds
 
     def collect(self) -> Iterable[Metric]:
+        from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
+
         totals = CounterMetricFamily("apiserver_request", "Requests answered.", labels=[*_NAMES, "code"])
         for (labels, code), number in self._totals.items():
             totals.add_metric([*labels, str(code)], number)
@@ -70,8 +74,8 @@ class RequestMetrics(Collector):
         return [totals, durations]
 
     def exposition(self) -> bytes:
-        return generate_latest(self.registry)
+        return exposition.text(self.registry)
 
 
-DEFAULT: Final = RequestMetrics(REGISTRY)
+DEFAULT: Final = RequestMetrics(exposition.PROCESS)
 """Shared by all listeners of the process."""
