@@ -19,7 +19,8 @@ COMMANDS: Final = frozenset((
 ))  # fmt: skip
 """What `up` takes of the command line."""
 LATER: Final = (
-    "aiohttp", "asyncpg", "google", "grpc", "hvac", "libvirt", "psycopg", "requests", "rich", "xml",
+    "aiohttp", "asyncpg", "google", "grpc", "hvac", "libvirt", "prometheus_client", "psycopg", "re2", "requests",
+    "rich", "xml",
     "steelyard.clusterctl", "steelyard.crossplane", "steelyard.images", "steelyard.management", "steelyard.moving",
     "steelyard.kube.cel.program", "steelyard.providers.kvm.machines", "steelyard.providers.redis.reconcile",
     "steelyard.providers.vault.entries", "steelyard.vault", "steelyard.controllers.claims.reconcile",

@@ -17,7 +17,7 @@ POLICIES = [policy for policy, _ in shipped.guards(Platform(), offering.STANDARD
 
 @pytest.fixture(autouse=True)
 def _nobody_has_vouched(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] (pytest has it)
-    monkeypatch.setattr(compiling, "_VOUCHED", set())
+    monkeypatch.setattr(compiling, "_VOUCHED", set[bytes]())
 
 
 def judged(policy: Object) -> list[str]:
