@@ -6,7 +6,7 @@ found once per kind, subresource and operation; a server without configurations 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from steelyard.frozen import frozen
@@ -48,7 +48,10 @@ class Configurations(Work):
         self._prefixes = {plural: keys.collection(space, GROUP, plural) for plural in sorted(KINDS)}
         self._stored: dict[str, tuple[Hook, ...]] = {}
         """Key of a configuration to its hooks."""
-        self._policies: tuple[Policy, ...] = ()
+        self._bindings: dict[Record, tuple[str, Binding]] = {}
+        """Each with the name of its policy."""
+        self._policies: dict[Record, Policy] = {}
+        """Those that are bound. They stay as long as they do not change: what is compiled of them does, too."""
         self._plans: dict[tuple[Served, str, Operation], Plan | None] = {}
         self._planned_for = -1
 
@@ -59,16 +62,19 @@ class Configurations(Work):
             for record in self._store.scan(self._prefixes[plural]):
                 hooks = map(objects.mapping, objects.sequence(record.object.get("webhooks")))
                 self._stored[record.key] = tuple(_hook(hook) for hook in hooks)
-        bindings: dict[str, list[Binding]] = {}
-        for record in self._store.scan(self._prefixes[BINDINGS]):
-            name, binding = policies.binding(record.object)
-            bindings.setdefault(name, []).append(binding)
-        self._policies = tuple(
-            Policy(record.object, bindings[objects.name(record.object)])
-            for record in self._store.scan(self._prefixes[POLICIES])
-            if objects.name(record.object) in bindings
-        )
+        known = self._bindings
+        scanned = self._store.scan(self._prefixes[BINDINGS])
+        self._bindings = {each: known.get(each) or policies.binding(each.object) for each in scanned}
+        bound: dict[str, list[Binding]] = {}
+        for name, binding in self._bindings.values():
+            bound.setdefault(name, []).append(binding)
+        found = ((each, bound.get(keys.locate(each.key).name)) for each in self._store.scan(self._prefixes[POLICIES]))
+        self._policies = {each: self._policy(each, bindings) for each, bindings in found if bindings}
         self._plans.clear()
+
+    def _policy(self, record: Record, bindings: Sequence[Binding]) -> Policy:
+        known = self._policies.get(record)
+        return known if known is not None and known.bindings == tuple(bindings) else Policy(record.object, bindings)
 
     def observe(self, change: Change) -> None:
         if change.key.startswith(tuple(self._prefixes.values())):
@@ -105,7 +111,7 @@ class Configurations(Work):
             )
             for plural in (MUTATING, VALIDATING)
         )
-        concerned = tuple(policy for policy in self._policies if target(policy.criteria) is not None)
+        concerned = tuple(policy for policy in self._policies.values() if target(policy.criteria) is not None)
         return Plan(mutating, validating, concerned) if mutating or validating or concerned else None
 
 
