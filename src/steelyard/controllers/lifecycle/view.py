@@ -8,7 +8,7 @@ from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import Resource
+from steelyard.kube.resources import CONFIG_MAPS, Resource
 from steelyard.kube.runtime.informer import Informer
 from steelyard.kube.runtime.informers import Informers
 from steelyard.kube.runtime.keys import Key
@@ -27,6 +27,7 @@ class View:
         self.machine_sets = informers.of(capi.MACHINE_SETS)
         self.machines = informers.of(capi.MACHINES)
         self.configs = informers.of(capi.KUBEADM_CONFIGS)
+        self.locks = informers.of(CONFIG_MAPS, label=wellknown.CLUSTER_NAME_LABEL)
         for informer in (self.machine_deployments, self.machine_sets, self.machines):
             informer.add_index(_CLUSTER, _cluster_index)
         for informer in (self.machine_sets, self.machines):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from steelyard.api.clusterapi import resources as capi
 from steelyard.controllers.lifecycle import progress
+from steelyard.controllers.lifecycle.kubeadmconfig import lock
 from steelyard.controllers.lifecycle.view import View
 from steelyard.kube import objects, resources
 from steelyard.kube.objects import Object
@@ -31,6 +32,8 @@ def controller(make: Callable[[], Reconciler], view: View, *, workers: int) -> C
             ),
             Watch(resources.SECRETS, mapping.to_owner(capi.KUBEADM_CONFIGS), lambda _, new: new is None),
             Watch(capi.CLUSTERS, configs_of_cluster, progress.CLUSTER_PROGRESS),
+            # Who holds the lock is read from the cache; whoever waits for it looks by itself.
+            Watch(resources.CONFIG_MAPS, lambda _: (), label=lock.LABEL),
         ],
         workers=workers,
     )

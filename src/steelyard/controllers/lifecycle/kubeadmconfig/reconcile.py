@@ -89,7 +89,7 @@ class KubeadmConfigReconciler:
         is_lost = not has_joined and await self._data_is_lost(draft.object, machine)
         if objects.at(draft.object, "status", "initialization", "dataSecretCreated") and not is_lost:
             if is_initialized and is_control_plane_machine(machine):
-                await lock.release(self._client, cluster, machine)
+                await lock.release(self._client, self._view.locks, cluster, machine)
             return None if has_joined else await self._renew_token(draft, cluster)
         given = objects.at(machine, "spec", "bootstrap", "dataSecretName")
         if given and not is_lost:
@@ -115,7 +115,7 @@ class KubeadmConfigReconciler:
         return False
 
     async def _prepare_init(self, draft: Draft, machine: Object, cluster: Object) -> float | None:
-        if not await lock.acquire(self._client, cluster, machine):
+        if not await lock.acquire(self._client, self._view.locks, cluster, machine):
             raise Unprepared("Waiting for another machine to initialize the control plane", _LOCK_RETRY)
         configuration = objects.mapping(draft.spec.get("clusterConfiguration"))
         files = [
