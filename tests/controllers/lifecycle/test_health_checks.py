@@ -11,6 +11,7 @@ from steelyard.api import resources as simulated
 from steelyard.api.clusterapi import resources as capi
 from steelyard.api.clusterapi import wellknown
 from steelyard.controllers.lifecycle import marks
+from steelyard.controllers.lifecycle.cluster.controller import ClusterController
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -366,8 +367,8 @@ async def test_nothing_is_judged_while_the_clusters_api_is_away(world: World) ->
     async with worlds.running(world) as manager:
         workers = await settled(world, workers=1)
         found = next(each for each in manager.controllers if "healthcheck" in each.name)
-        reconciler: Any = found.reconciler
-        connection: Any = reconciler._workloads.current(worlds.Key(NAMESPACE, "c"))
+        [clusters] = [each for each in manager.controllers if isinstance(each, ClusterController)]
+        connection: Any = clusters.workloads.current(worlds.Key(NAMESPACE, "c"))
         connection.nodes.problem = "nodes cannot be read: nobody answers"
         await silence(await world.workload("c"), workers[0], 400)
         await world.client.create(capi.MACHINE_HEALTH_CHECKS, check())
