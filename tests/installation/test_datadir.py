@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,17 @@ def test_a_released_directory_can_be_claimed_again(directory: DataDir) -> None:
     Hold(directory).release()
     assert directory.running() is None
     Hold(directory).release()
+
+
+def test_whoever_looks_keeps_no_platform_from_starting_and_is_not_taken_for_one(directory: DataDir) -> None:
+    Hold(directory).release()
+    looking = os.open(directory.pid_file, os.O_RDWR)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    assert directory.running() is None
+    done = threading.Timer(0.1, os.close, (looking,))
+    done.start()
+    Hold(directory).release()
+    done.join()
 
 
 def test_what_a_dead_platform_left_does_not_count_as_running(directory: DataDir) -> None:

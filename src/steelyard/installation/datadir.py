@@ -22,6 +22,7 @@ import fcntl
 import json
 import os
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
@@ -29,6 +30,8 @@ from typing import Any, Final, cast
 from steelyard.frozen import frozen
 
 _PID_FILE_BYTES: Final = 512
+_LOOKING_SECONDS: Final = 0.5
+_PAUSE_SECONDS: Final = 0.02
 
 
 class AlreadyRunning(Exception):
@@ -116,7 +119,8 @@ class DataDir:
         except FileNotFoundError:
             return None
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Shared, so that others who only look are not taken for a platform.
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return _read_instance(handle)
         finally:
@@ -130,7 +134,7 @@ class Hold:
     def __init__(self, data_dir: DataDir) -> None:
         self._handle = os.open(data_dir.pid_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._handle)
         except BlockingIOError:
             instance = _read_instance(self._handle)
             os.close(self._handle)
@@ -164,6 +168,20 @@ def locate(given: Path | None, environment: Mapping[str, str]) -> DataDir:
         return DataDir(Path(environment["STEELYARD_DATA_DIR"]).absolute())
     base = environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     return DataDir(Path(base) / "steelyard")
+
+
+def _lock(handle: int) -> None:
+    """Not at the first try where somebody just looks whether a platform runs, which takes the lock for a moment."""
+    deadline = time.monotonic() + _LOOKING_SECONDS
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _read_instance(handle: int) -> Instance:
