@@ -550,7 +550,28 @@ def test_control_planes_that_stand_still_for_seconds_keep_their_leases() -> None
             "leader-elect-retry-period": "8s",
         }
     assert arguments(told["etcd"]["local"]) == {"election-timeout": "4000", "heartbeat-interval": "400"}
-    assert set(started(compose())[0]["clusterConfiguration"]) == {"apiServer"}, "Kubernetes' own are good enough"
+    usual = started(compose())[0]
+    assert set(usual["clusterConfiguration"]) == {"apiServer"}, "Kubernetes' own are good enough"
+    assert "patches" not in usual["initConfiguration"]
+
+
+@pytest.mark.parametrize("more", ["", "registryMirrors: {docker.io: [https://mirror.example]}, conntrack: {min: 1000}"])
+def test_control_planes_that_stand_still_for_seconds_are_not_started_anew(more: str) -> None:
+    plane, workers = started(compose(f"kvm: {{timeouts: {{probeSeconds: 60}}, {more}}}"))
+
+    for joining in (plane["initConfiguration"], plane["joinConfiguration"]):
+        assert joining["patches"] == {"directory": "/etc/kubernetes/patches"}
+    assert "patches" not in workers["joinConfiguration"]
+    files = {each["path"]: each for each in plane["files"]}
+    assert len(files) == len(plane["files"])
+    for program in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"):
+        [container] = json.loads(files[f"/etc/kubernetes/patches/{program}+strategic.json"]["content"])["spec"][
+            "containers"
+        ]
+        assert container["name"] == program
+        assert container["livenessProbe"] == container["startupProbe"] == {"timeoutSeconds": 60}
+    usual = {each["path"] for each in started(compose(f"kvm: {{{more}}}"))[0].get("files", [])}
+    assert files.keys() - usual == {path for path in files if path.startswith("/etc/kubernetes/patches/")}
 
 
 @pytest.mark.parametrize(("workers", "at_most"), [(1, 1), (2, 1), (4, 1), (5, 2), (10, 4)])

@@ -43,6 +43,7 @@ def platform_file(images: Path, machines: Path, patience: int) -> str:
                 "silentMinutes": 4,
                 "kubeadmMinutes": 5 * patience,
                 "leaseSeconds": 15 * patience,
+                "probeSeconds": 15 * patience,
             },
         },
         "postgresql": {

@@ -39,6 +39,7 @@ from steelyard.settings import SettingsError
         ("workers: {hostVolumes: [{name: a, hostPath: /srv/../etc, mountPath: /a}]}", "hostPath"),
         ("timeouts: {kubeadmMinutes: 1}", "kvm.timeouts.kubeadmMinutes"),
         ("timeouts: {leaseSeconds: 5}", "kvm.timeouts.leaseSeconds"),
+        ("timeouts: {probeSeconds: 5}", "kvm.timeouts.probeSeconds"),
         ("conntrack: {tcpEstablishedTimeout: forever}", "kvm.conntrack.tcpEstablishedTimeout"),
     ],
     ids=lambda value: str(value)[:50],

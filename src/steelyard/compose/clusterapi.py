@@ -154,6 +154,7 @@ def _control_plane(shape: Shape, infrastructure: Infrastructure, *, machines: Ob
     if infrastructure.has_pods and not shape.pools:
         # It is all there is: without this kubeadm would keep everything else off it.
         registration["taints"] = []
+    kubeadm = {**_timeouts(infrastructure), **_patches(infrastructure)}
     return of_cluster(
         shape,
         resources.KUBEADM_CONTROL_PLANES,
@@ -163,8 +164,8 @@ def _control_plane(shape: Shape, infrastructure: Infrastructure, *, machines: Ob
             "version": shape.version,
             "machineTemplate": {"spec": {"infrastructureRef": machines}},
             "kubeadmConfigSpec": {
-                "initConfiguration": {"nodeRegistration": registration, **_timeouts(infrastructure)},
-                "joinConfiguration": {"nodeRegistration": dict(registration), **_timeouts(infrastructure)},
+                "initConfiguration": {"nodeRegistration": registration, **kubeadm},
+                "joinConfiguration": {"nodeRegistration": dict(registration), **kubeadm},
                 **infrastructure.bootstrap(shape),
                 **infrastructure.control_plane_bootstrap(shape),
             },
@@ -194,6 +195,10 @@ def _timeouts(infrastructure: Infrastructure) -> Object:
     """Cluster API wants them to be the same for the first machine of a control plane and for those that join it."""
     seconds = infrastructure.kubeadm_seconds
     return {"timeouts": dict.fromkeys(_TIMEOUTS, seconds)} if seconds else {}
+
+
+def _patches(infrastructure: Infrastructure) -> Object:
+    return {"patches": {"directory": infrastructure.kubeadm_patches}} if infrastructure.kubeadm_patches else {}
 
 
 def _taint(taint: Taint) -> Object:

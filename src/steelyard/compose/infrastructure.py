@@ -121,6 +121,8 @@ class Infrastructure:
     """The same of control-plane machines, in place of it: what it has, and what only they are told."""
     kubeadm_seconds: int = 0
     """What kubeadm waits for others; 0 for its own times."""
+    kubeadm_patches: str = ""
+    """A folder of control-plane machines from which kubeadm changes what it makes; empty for none."""
     cluster_domain: str = ""
     """What names of Services end in; empty for Kubernetes' own, cluster.local."""
     node_ranges: tuple[str, ...] = ()

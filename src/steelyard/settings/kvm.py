@@ -197,6 +197,11 @@ class Timeouts(SettingsModel):
         "etcd's times grow with it. More of it bears machines that stand still for seconds, and a lost machine is "
         "noticed later. Unset: Kubernetes' own times, a lease of 15 s. A change replaces control-plane machines.",
     )
+    probe_seconds: Annotated[int, Field(ge=15, le=600)] | None = Field(
+        default=None,
+        description="What the kubelet waits for one answer of a program of the control plane; when it has waited in "
+        "vain eight times it starts the program anew. Unset: kubeadm's 15 s. A change replaces control-plane machines.",
+    )
 
 
 class Kvm(SettingsModel):

@@ -13,8 +13,9 @@ from typing import Final
 from steelyard.api import kvm, resources
 from steelyard.api.nodesettings import NodeSettings
 from steelyard.compose.infrastructure import KUBEADM_MEMORY_GI, Infrastructure, Patience
-from steelyard.compose.infrastructures import containerd, kubeproxy, leases
+from steelyard.compose.infrastructures import containerd, kubeproxy, leases, probes
 from steelyard.compose.shape import Shape, Sizes
+from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.settings import Platform
 from steelyard.settings.catalogue import Versions
@@ -72,6 +73,7 @@ def infrastructure(settings: Kvm, versions: Versions, domain: str, hosts: Mappin
         bootstrap=lambda shape: _bootstrap(shape, settings),
         control_plane_bootstrap=lambda shape: _control_plane_bootstrap(shape, settings, domain),
         kubeadm_seconds=(patience.kubeadm_minutes or 0) * 60,
+        kubeadm_patches=probes.FOLDER if patience.probe_seconds is not None else "",
         cluster_domain=settings.cluster_domain or "",
         node_ranges=tuple(dict.fromkeys(each for host in hosts.values() for each in host.networks.ranges)),
     )
@@ -187,10 +189,15 @@ def _bootstrap(shape: Shape, settings: Kvm) -> Object:
 def _control_plane_bootstrap(shape: Shape, settings: Kvm, domain: str) -> Object:
     called = [dns_name(shape.name, domain)]
     configuration: Object = {"apiServer": {"certSANs": called}}
-    if settings.timeouts.lease_seconds is not None:
-        configuration |= leases.cluster_configuration(settings.timeouts.lease_seconds)
     made: Object = {"clusterConfiguration": configuration}
-    return {**made, **kubeproxy.bootstrap(settings.conntrack, _bootstrap(shape, settings))}
+    told = _bootstrap(shape, settings)
+    patience = settings.timeouts
+    if patience.lease_seconds is not None:
+        configuration |= leases.cluster_configuration(patience.lease_seconds)
+    if patience.probe_seconds is not None:
+        patches = probes.patches(patience.probe_seconds)
+        made["files"] = told["files"] = [*objects.sequence(told.get("files")), *patches]
+    return {**made, **kubeproxy.bootstrap(settings.conntrack, told)}
 
 
 KVM: Final = _configured(Platform())
