@@ -7,11 +7,15 @@ import shutil
 import signal
 from pathlib import Path
 
+import pytest
+
 from steelyard.api.clusterapi.resources import CLUSTERS, MACHINES
 from steelyard.api.resources import KVM_CLUSTERS, KVM_HOSTS, KVM_MACHINES
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import conditions, controller
+from steelyard.providers.kvm.libvirt import folders
+from steelyard.providers.kvm.libvirt.connection import Connection
 from tests.providers.kvm import world
 from tests.providers.kvm.daemons import Libvirtd
 from tests.providers.kvm.world import HOST, NAMESPACE, PATIENCE, SECRET, World, eventually
@@ -189,6 +193,26 @@ async def test_a_machine_that_goes_while_its_storage_is_away_waits_for_it(kvm: W
     await kvm.gone(KVM_MACHINES, "one")
     assert kvm.files() == []
     assert kvm.daemon.virsh("pool-list", "--all", "--name") == ""
+
+
+async def test_storage_that_comes_back_between_two_looks_is_not_taken_for_gone(
+    kvm: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await kvm.cluster()
+    await kvm.running("one")
+    here, away = kvm.folder / "machines", kvm.folder / "unmounted"
+    can_be_seen = folders.can_be_seen
+
+    async def comes_back(connection: Connection, uuid: str, xml: str) -> bool:
+        if away.exists():
+            away.rename(here)
+        return await can_be_seen(connection, uuid, xml)
+
+    monkeypatch.setattr(folders, "can_be_seen", comes_back)
+    here.rename(away)
+    await kvm.delete(KVM_MACHINES, "one")
+    await kvm.gone(KVM_MACHINES, "one")
+    assert kvm.files() == []
 
 
 async def test_a_machine_whose_directory_is_gone_can_go(kvm: World) -> None:

@@ -176,7 +176,7 @@ async def clear(connection: Connection, places: Sequence[Place]) -> None:
     for place in places:
         folder = await folders.look(connection, place.uuid)
         if folder is not None:
-            await _refuse_if_away(connection, place, folder)
+            folder = await _unless_away(connection, place, folder)
         elif place.path:
             xml = storage.folder(identity.folder_name(place.uuid), place.uuid, place.path)
             await _unless(Exists, folders.define(connection, place.uuid, xml))
@@ -191,16 +191,20 @@ async def clear(connection: Connection, places: Sequence[Place]) -> None:
         await folders.undefine(connection, place.uuid)
 
 
-async def _refuse_if_away(connection: Connection, place: Place, folder: Folder) -> None:
+async def _unless_away(connection: Connection, place: Place, folder: Folder) -> Folder | None:
     path = storage.path_of(folder.xml)
     is_anothers = posixpath.basename(path) != place.machine
     if folder.is_there or is_anothers:
-        return
+        return folder
     root, uuid = posixpath.dirname(path), identity.derived_uuid(f"root/{place.uuid}")
     if folder.is_missing and await folders.can_be_seen(
         connection, uuid, storage.folder(identity.folder_name(uuid), uuid, root)
     ):
-        return
+        # The root may have come back since the first look.
+        again = await folders.look(connection, place.uuid)
+        if again is None or again.is_there or again.is_missing:
+            return again
+        folder = again
     raise Failed(
         f"{path} cannot be looked at, so what is in it cannot be removed: {folder.trouble}. Bring {root} back, as by "
         "mounting it; or if it is lost, make it again, empty"
