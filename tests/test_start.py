@@ -44,9 +44,10 @@ leaves those out that are asked for by name."""
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
-    platform = PlatformProcess(tmp_path_factory.mktemp("start"), wrapper=(sys.executable, "-c", TELLING))
-    platform.start()
-    platform.terminate()
+    folder = tmp_path_factory.mktemp("start")
+    with PlatformProcess(folder, wrapper=(sys.executable, "-c", TELLING)) as platform:
+        platform.start()
+        platform.terminate()
     [listed] = re.findall(rf"^{LISTED}(.*)$", platform.log.read_text(), re.MULTILINE)
     return frozenset(listed.split())
 
