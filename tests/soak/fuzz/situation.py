@@ -23,6 +23,7 @@ Object = dict[str, Any]
 
 _ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
 WEBHOOKS: Final = (f"{_ADMISSION}/mutatingwebhookconfigurations", f"{_ADMISSION}/validatingwebhookconfigurations")
+_RIGHTS: Final = "/apis/rbac.authorization.k8s.io/v1"
 _DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _NAMESPACES: Final = "/api/v1/namespaces"
 _KEPT: Final = ("name", "namespace", "labels", "annotations", "finalizers")
@@ -52,7 +53,7 @@ async def taken(server: Server, request: Request) -> Situation:
     async with _client(server) as client:
         objects: list[tuple[str, Object]] = []
         siblings: list[tuple[str, Object]] = []
-        for path in _around(request.path):
+        for path in dict.fromkeys(_around(request.path)):
             for collection, obj in await client.at(path):
                 is_about = collection != path or obj["metadata"]["name"] == _named_in(request.body)
                 (objects if is_about else siblings).append((collection, obj))
@@ -92,6 +93,9 @@ def _around(path: str) -> Iterator[str]:
     root = 2 if parts[0] == "api" else 3
     if parts[root : root + 1] == ["namespaces"] and len(parts) > root + 1:
         yield f"/api/v1/namespaces/{parts[root + 1]}"
+        # Whoever may do something there may do it at the other server.
+        for plural in ("roles", "rolebindings"):
+            yield f"{_RIGHTS}/namespaces/{parts[root + 1]}/{plural}"
     for length in range(len(parts), max(root, len(parts) - 3), -1):
         yield "/" + "/".join(parts[:length])
 

@@ -25,12 +25,9 @@ async def acquire(client: Client, locks: Informer, cluster: Object, machine: Obj
     key = _key(cluster)
     lock = locks.get(*key)
     if lock is None:
-        try:
-            await client.create(resources.CONFIG_MAPS, _config_map(cluster, machine))
-        except errors.AlreadyExists:
-            lock = await client.get(resources.CONFIG_MAPS, key.name, key.namespace)
-        else:
+        if await _create(client, cluster, machine):
             return True
+        lock = await client.get(resources.CONFIG_MAPS, key.name, key.namespace)
     holder = _holder(lock)
     if holder == objects.name(machine):
         return True
@@ -38,7 +35,7 @@ async def acquire(client: Client, locks: Informer, cluster: Object, machine: Obj
         await client.get(capi.MACHINES, holder, objects.namespace(cluster))
     except errors.NotFound:
         await _delete(client, cluster)
-        return await acquire(client, locks, cluster, machine)
+        return await _create(client, cluster, machine)
     return False
 
 
@@ -56,6 +53,15 @@ def _key(cluster: Object) -> Key:
 def _holder(lock: Object) -> str:
     information = objects.mapping(orjson.loads(str(objects.at(lock, "data", _INFORMATION) or "{}")))
     return str(information.get("machineName") or "")
+
+
+async def _create(client: Client, cluster: Object, machine: Object) -> bool:
+    """False where another was faster."""
+    try:
+        await client.create(resources.CONFIG_MAPS, _config_map(cluster, machine))
+    except errors.AlreadyExists:
+        return False
+    return True
 
 
 async def _delete(client: Client, cluster: Object) -> None:
