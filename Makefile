@@ -55,8 +55,8 @@ bench: $(VENV)/.dev bytecode ## measure our API server beside kube-apiserver and
 facts: $(VENV)/.dev ## make the tables of upstream kinds again from their Go modules
 	$(BIN)/python tools/facts/make.py
 
-reference: $(VENV)/.dev ## make the reference pages and the table of schemas again from the models
-	$(BIN)/python tools/reference.py
+reference: $(VENV)/.dev ## make the reference pages and the tables made ahead again from the models
+	$(BIN)/python -m tools.reference
 	$(BIN)/python tools/cli_reference.py
 
 package: $(VENV)/.dev ## install the package into a fresh environment, run, upgrade and uninstall it

@@ -1,7 +1,9 @@
-"""Makes from the models the reference pages, the annotated example of the platform file and the table of schemas.
+"""Makes from the models the reference pages, the annotated example of the platform file, the table of schemas and
+that of what a platform begins with.
 
-    tools/reference.py            writes docs/reference/*.md, examples/platform.yaml and src/steelyard/api/schemas.txt
-    tools/reference.py --check    writes nothing; fails where a file is not what the models say
+    python -m tools.reference            writes docs/reference/*.md, examples/platform.yaml and, in src/steelyard,
+                                         api/schemas.txt and founding.txt
+    python -m tools.reference --check    writes nothing; fails where a file is not what the models say
 
 The models are the only source, so a page cannot promise what the code does not do.
 """
@@ -29,6 +31,7 @@ from steelyard.settings import Environment, Platform
 from steelyard.settings.base import SettingsModel
 from steelyard.settings.catalogue import Catalogue, Offered
 from steelyard.settings.integrations import Integration
+from tools import founding_table
 
 ROOT = Path(__file__).parent.parent
 _WIDTH = 118
@@ -371,6 +374,7 @@ def pages(offered: Offering = offering.STANDARD) -> dict[str, Callable[[], str]]
         **{_page_of(kind): functools.partial(claim_page, kind) for kind in offered.kinds},
         "examples/platform.yaml": platform_example,
         "src/steelyard/api/schemas.txt": schema_table,
+        "src/steelyard/founding.txt": founding_table.table,
     }
 
 

@@ -23,7 +23,7 @@ from typing import Final
 import uvloop
 
 import steelyard
-from steelyard import collecting, defining, parts, settings, standing
+from steelyard import collecting, defining, founding, parts, settings, standing
 from steelyard.api import authors, databases, policies
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.api.resources import KVM_HOSTS, KVM_MACHINES
@@ -76,7 +76,7 @@ from steelyard.settings import Chosen, Platform
 
 PROVIDERS: Final = parts.PROVIDERS
 FIELD_MANAGER = "steelyard"
-_CONTROLLERS = User("system:steelyard-controllers", (SYSTEM_MASTERS,))
+CONTROLLERS: Final = User("system:steelyard-controllers", (SYSTEM_MASTERS,))
 
 OnReady = Callable[[str, Path, str], None]
 Companion = Callable[[Client], Awaitable[None]]
@@ -207,9 +207,8 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         api = await Api.start(store)
         await api.access.activate()
         stack.push_async_callback(api.close)
-        client = LocalClient(api, _CONTROLLERS, field_manager=FIELD_MANAGER)
-        owners = await _define_kinds(client, options)
-        await guard_claims(api, client, options.platform, options.offering)
+        client = LocalClient(api, CONTROLLERS, field_manager=FIELD_MANAGER)
+        owners = await _found(api, client, options)
         mark = standing.Mark(*vaultplatform.MARK, vaultplatform.KINDS)
         await standing.keep(client, vaultplatform.standing(options.platform), mark, FIELD_MANAGER)
         await _keep_hosts(client, options)
@@ -307,13 +306,36 @@ async def _prepare(
     return units
 
 
-async def _define_kinds(client: Client, options: Options) -> list[Owner]:
+async def _found(api: Api, client: Client, options: Options) -> list[Owner]:
+    """The kinds and the policies that guard claims; those kinds of ours that are somebody else's."""
+    wanted = [provider for provider in options.providers if provider.is_wanted(options.platform)]
+    made = founding.read(options.platform.domain) if _is_standard(options) else None
+    if made is None:
+        owners = await _define_kinds(client, options, wanted)
+        await guard_claims(api, client, options.platform, options.offering)
+        return owners
+    lifecycle = [founding.LIFECYCLE] if parts.LIFECYCLE in options.runs else []
+    kinds = made.of((founding.KINDS, *lifecycle, *(founding.of_provider(each.name) for each in wanted)))
+    owners = [] if await api.lay(kinds) else await _define_kinds(client, options, wanted)
+    guards = made.of([founding.GUARDS]) if founding.has_guards_of(options.platform) else []
+    if guards and await api.lay(guards):
+        api.stamp({(each.group, each.plural): authors.stamp for each in made.claims})
+    else:
+        await guard_claims(api, client, options.platform, options.offering)
+    return owners
+
+
+def _is_standard(options: Options) -> bool:
+    """Whether everything that is offered is what this version has."""
+    return options.offering is offerings.STANDARD and all(each in PROVIDERS for each in options.providers)
+
+
+async def _define_kinds(client: Client, options: Options, wanted: Sequence[Provider]) -> list[Owner]:
     """Applies the CRDs of all our kinds, and upstream's where nobody has; unchanged ones are left alone. Those kinds
     of ours that are somebody else's."""
-    wanted = [provider for provider in options.providers if provider.is_wanted(options.platform)]
     of_providers = [each for provider in wanted for each in provider.definitions()]
-    own = [*shipped.definitions(options.platform, options.offering), *filter(_is_own, of_providers)]
-    upstream = [each for each in of_providers if not _is_own(each)]
+    own = [*shipped.definitions(options.platform, options.offering), *filter(is_own, of_providers)]
+    upstream = [each for each in of_providers if not is_own(each)]
     if parts.LIFECYCLE in options.runs:
         upstream += clusterapi.crds()
     for crd in (*own, *upstream):
@@ -321,7 +343,7 @@ async def _define_kinds(client: Client, options: Options) -> list[Owner]:
     return await defining.define(client, own, upstream, field_manager=FIELD_MANAGER, tell=options.tell)
 
 
-def _is_own(crd: Object) -> bool:
+def is_own(crd: Object) -> bool:
     return objects.at(crd, "spec", "group") == databases.GROUP
 
 

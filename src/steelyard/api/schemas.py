@@ -25,15 +25,15 @@ def find(model: type[ApiModel]) -> bytes | None:
 def text(made: Iterable[tuple[type[ApiModel], bytes]]) -> str:
     """The content of the table, for those schemas."""
     lines = sorted(f"{_name(model)} {schema.decode()}" for model, schema in made)
-    return "\n".join((_fingerprint(), *lines)) + "\n"
+    return "\n".join((fingerprint(), *lines)) + "\n"
 
 
 @functools.cache
 def _table() -> Mapping[str, bytes]:
     if not TABLE.is_file():
         return {}
-    fingerprint, *lines = TABLE.read_bytes().splitlines()
-    if fingerprint.decode() != _fingerprint():
+    made_from, *lines = TABLE.read_bytes().splitlines()
+    if made_from.decode() != fingerprint():
         return {}
     return {name.decode(): schema for name, _, schema in (line.partition(b" ") for line in lines)}
 
@@ -42,7 +42,9 @@ def _name(model: type[ApiModel]) -> str:
     return f"{model.__module__}.{model.__qualname__}"
 
 
-def _fingerprint() -> str:
+@functools.cache
+def fingerprint() -> str:
+    """Of the sources of the models."""
     found = hashlib.sha256()
     for path in sorted(TABLE.parent.glob("*.py")):
         found.update(path.read_bytes())

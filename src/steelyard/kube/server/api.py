@@ -7,11 +7,12 @@ Hundreds of them share a process. What each serves is in `registry`, each verb i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from steelyard.kube import ages, errors, objects
+from steelyard.kube import ages, errors, objects, uids
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from steelyard.kube.server import routing
@@ -32,7 +33,9 @@ from steelyard.kube.server.housekeeping.ownservice import OwnService
 from steelyard.kube.server.openapi import openapi
 from steelyard.kube.server.openapi.openapi import OpenApi
 from steelyard.kube.server.rights import accounttokens, authz
+from steelyard.kube.server.space import keys
 from steelyard.kube.server.space.background import Background
+from steelyard.kube.server.space.premade import Premade
 from steelyard.kube.server.space.quota import Quota
 from steelyard.kube.server.verbs import deleting, eviction, reading, subresources, writing
 from steelyard.kube.server.verbs.watching import WatchStream
@@ -109,6 +112,26 @@ class Api:
     async def _create_namespace(self, name: str) -> None:
         body: Object = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         await self.call(Call("create", "", "v1", NAMESPACES.plural, _SERVER, body=body))
+
+    async def lay(self, premade: Sequence[Premade]) -> bool:
+        """Whether these objects are stored as they were made ahead: then nobody has changed one. Where there is nothing
+        of their kinds yet, they are stored first, in one commit. For whoever starts the server: nobody is asked whether
+        they may be, and when this returns, kinds are served and policies in force."""
+        core = self._core
+        places = [(f"{core.space}/{each.place}", each) for each in premade]
+        if any(core.store.scan(each) for each in {keys.collection_of(key) for key, _ in places}):
+            found = [(core.store.head(key), each) for key, each in places]
+            return all(record is not None and each.is_what(record.value) for record, each in found)
+        moment = core.timestamp()
+        made = [functools.partial(each.filled, uids.new(), moment) for each in premade]
+        writes = [core.store.put(key, make, expect=0) for (key, _), make in zip(places, made, strict=True)]
+        try:
+            await asyncio.gather(*writes)
+        except StoreError as error:
+            raise unavailable(error) from error
+        self._definitions.load(())
+        core.webhooks.load(())
+        return True
 
     def stamp(self, stamps: Mapping[tuple[str, str], Stamp]) -> None:
         """What to put into custom resources about who writes them, by group and plural."""

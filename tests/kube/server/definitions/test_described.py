@@ -24,7 +24,6 @@ def wide(properties: int) -> Object:
 def tight(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a while had passed since anything was used, and there were little room. What other tests have left does
     not count: it would go, and make room, at any moment."""
-    monkeypatch.setattr(described, "_NEW", WeakSet[Described]())
     monkeypatch.setattr(described, "_COUNTED", WeakSet[Described]())
     monkeypatch.setattr(described, "_JUST_NOW", -1.0)
     monkeypatch.setattr(described, "_KEPT_BYTES", 3_000_000)
@@ -35,7 +34,6 @@ def test_what_is_made_of_large_schemas_goes_with_those_used_longest_ago() -> Non
     before = described.held()
     small = Described(wide(10))
     large = [Described(wide(1000)) for _ in range(3)]
-    described.tidy()
     for each in (small, *large):
         each.prepare()
     for _ in large:
@@ -51,7 +49,6 @@ def test_what_is_made_of_large_schemas_goes_with_those_used_longest_ago() -> Non
 def test_what_was_used_just_now_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(described, "_JUST_NOW", 60.0)
     large = [Described(wide(1000)) for _ in range(3)]
-    described.tidy()
     for each in large:
         each.prepare()
         described.tidy()

@@ -59,6 +59,8 @@ class Definitions(Work):
         """By key, with the revision of which they are."""
         self._cleared: dict[str, str] = {}
         """How far a large one of them has been gone through."""
+        self._looked_at: dict[str, int] = {}
+        """By name, the revision that was looked at last."""
 
     def load(self, records: Iterable[Record]) -> None:
         for record in self._core.store.scan(self._prefix):
@@ -99,19 +101,24 @@ class Definitions(Work):
 
     def _served_now(self, name: str) -> tuple[Served, ...]:
         record = self._core.store.get(self._prefix + name)
-        return served_by(record.object) if record is not None else ()
+        return served_by(record.read()) if record is not None else ()
 
     def _put(self, record: Record, since: int) -> None:
         name = record.key.removeprefix(self._prefix)
-        self._core.registry.serve(name, served_by(record.object), since)
-        if objects.is_being_deleted(record.object):
-            self._terminating[self._collection(record.object)] = name
+        if self._looked_at.get(name) == record.revision:
+            return
+        self._looked_at[name] = record.revision
+        definition = record.read()
+        self._core.registry.serve(name, served_by(definition), since)
+        if objects.is_being_deleted(definition):
+            self._terminating[self._collection(definition)] = name
             self.enqueue(name)
-        elif not crdstatus.is_settled(record.object):
+        elif not crdstatus.is_settled(definition):
             self.enqueue(name)
 
     def _gone(self, name: str, previous: Record | None) -> None:
         self._outlines.pop(self._prefix + name, None)
+        self._looked_at.pop(name, None)
         self._core.registry.serve(name, ())
         for stream in [each for each in self._core.streams if each.kind == name]:
             stream.close()

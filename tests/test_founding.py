@@ -1,0 +1,71 @@
+"""What a platform begins with: the same, made ahead or the long way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from steelyard import app, defining, founding, parts
+from steelyard.api.clusterapi import definitions as clusterapi
+from steelyard.compose import offering, shipped
+from steelyard.kube.client.local import LocalClient
+from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from steelyard.kube.server.api import Api
+from steelyard.kube.store.store import Store
+from steelyard.settings import Platform
+from tests.harness import PlatformProcess
+
+
+@pytest.mark.parametrize("domain", ["steelyard.dev", "aa.example", "zz-1.very.long.name.of-some.company.example"])
+async def test_the_table_has_what_the_long_way_gives(tmp_path: Path, domain: str) -> None:
+    platform = Platform(domain=domain)
+    store = await Store.open(tmp_path / "state.db", fsync=False)
+    api = await Api.start(store)
+    begin = store.revision
+    client = LocalClient(api, app.CONTROLLERS, field_manager=app.FIELD_MANAGER)
+    of_providers = [each for provider in parts.PROVIDERS for each in provider.definitions()]
+    definitions = [*shipped.definitions(platform, offering.STANDARD), *clusterapi.crds(), *of_providers]
+    own = [each for each in definitions if app.is_own(each)]
+    upstream = [each for each in definitions if not app.is_own(each)]
+    await defining.define(client, own, upstream, field_manager=app.FIELD_MANAGER, tell=print)
+    await app.guard_claims(api, client, platform, offering.STANDARD)
+    stored = {each.key.removeprefix("main/"): each.value for each in store.scan("main/") if each.revision > begin}
+    await api.close()
+    await store.close()
+    made = founding.read(domain)
+    assert made is not None
+    table = {each.place: each for group in made.groups.values() for each in group}
+    assert table.keys() == stored.keys()
+    assert [place for place, each in table.items() if not each.is_what(stored[place])] == []
+    assert list(made.claims) == [kind.resource(domain) for kind in offering.STANDARD.kinds]
+
+
+def test_policies_of_other_settings_are_not_taken_from_the_table() -> None:
+    assert founding.has_guards_of(Platform())
+    assert founding.has_guards_of(Platform(domain="example.org"))
+    environments = Platform().environments
+    other = Platform().model_copy(update={"environments": {**environments, "load": environments["dev"]}})
+    assert not founding.has_guards_of(other)
+
+
+async def test_a_definition_that_is_gone_or_was_changed_is_put_back_at_the_next_start(tmp_path: Path) -> None:
+    changed = "workloadclusters.compute.steelyard.dev"
+    with PlatformProcess(tmp_path) as platform:
+        platform.start()
+        client = platform.client()
+        names = {each["metadata"]["name"] for each in (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items}
+        before = await client.get(CUSTOM_RESOURCE_DEFINITIONS, changed)
+        gone = next(name for name in names if name.startswith("redisservers."))
+        await client.delete(CUSTOM_RESOURCE_DEFINITIONS, gone)
+        patch = {"spec": {"names": {"shortNames": ["mine"]}}}
+        await client.patch(CUSTOM_RESOURCE_DEFINITIONS, changed, patch)
+        await client.close()
+        assert platform.terminate() == 0
+        platform.start()
+        client = platform.client()
+        after = await client.get(CUSTOM_RESOURCE_DEFINITIONS, changed)
+        assert after["spec"] == before["spec"]
+        assert {each["metadata"]["name"] for each in (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items} == names
+        await client.close()
+        assert platform.terminate() == 0
