@@ -75,6 +75,24 @@ def test_query_parameters_are_decoded_and_the_first_counts() -> None:
     assert found == {"labelSelector": "a=b,c", "limit": "5", "watch": ""}
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(b"limit=%zz&watch=1", {"watch": "1"}, id="no hexadecimal digits in a value"),
+        pytest.param(b"labelSelector=a%3&limit=5", {"limit": "5"}, id="an escape cut short at the end of a pair"),
+        pytest.param(b"limit=5&labelSelector=a%", {"limit": "5"}, id="a lone percent sign at the end"),
+        pytest.param(b"%zz=1&limit=5", {"limit": "5"}, id="in the name"),
+        pytest.param(b"limit=%zz&limit=5", {"limit": "5"}, id="the first of two, so that the second is the first"),
+        pytest.param(b"limit=5;watch=1&pretty=1", {"pretty": "1"}, id="a semicolon"),
+        pytest.param(b"labelSelector=a%3Bb", {"labelSelector": "a;b"}, id="an escaped semicolon is a value's own"),
+        pytest.param(b"a+b=c+d%2B&%25zz=%25zz", {"a b": "c d+", "%zz": "%zz"}, id="what is escaped well"),
+        pytest.param(b"&&=&=1&a", {"": "", "a": ""}, id="empty names and values are pairs, empty pairs are none"),
+    ],
+)
+def test_a_pair_that_cannot_be_unescaped_is_dropped_and_the_others_stay(text: bytes, expected: dict[str, str]) -> None:
+    assert routing.query(text) == expected
+
+
 @pytest.mark.parametrize("text", [b"a=%ff", b"&".join([b"a=1"] * 200), b"\xff=1"])
 def test_a_query_that_cannot_be_read_is_a_bad_request(text: bytes) -> None:
     with pytest.raises(errors.BadRequest):

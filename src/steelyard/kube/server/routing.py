@@ -10,10 +10,11 @@ Whether such a resource is served, and whether it has such a verb there, is not 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import parse_qsl
+from urllib.parse import unquote_plus
 
 from steelyard.kube import errors
 from steelyard.kube.builtin import tables
@@ -28,6 +29,8 @@ _ON_COLLECTION: Final = frozenset(("GET", "POST", "DELETE"))
 _ON_OBJECT: Final = frozenset(("GET", "PUT", "PATCH", "DELETE"))
 _ON_SUBRESOURCE: Final = _ON_OBJECT | {"POST"}
 _FALSE: Final = frozenset(("false", "0"))
+_BAD_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+_MAX_PAIRS: Final = 100
 _NOT_FOUND: Final = "the server could not find the requested resource"
 
 
@@ -99,18 +102,32 @@ def _legacy_watch(method: str, found: Route, options: dict[str, str]) -> Route:
 def query(text: bytes) -> dict[str, str]:
     """The parameters; of one given twice the first counts, as upstream, but dryRun is a list: its values come as lines.
     Raises BadRequest."""
-    if not text:
-        return {}
-    try:
-        pairs = parse_qsl(text.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=100)
-    except ValueError:
-        raise errors.BadRequest("the query string is not valid") from None
     options: dict[str, str] = {}
-    for key, value in pairs:
+    for key, value in pairs(text):
         if key == "dryRun" and key in options:
             value = f"{options.pop(key)}\n{value}"
         options.setdefault(key, value)
     return options
+
+
+def pairs(text: bytes) -> list[tuple[str, str]]:
+    """All parameters in their order, as Go reads them: a pair that has a semicolon, or whose name or value has a bad
+    escape, is none, and the others count. Raises BadRequest for what is no text, and for very many."""
+    if text.count(b"&") >= _MAX_PAIRS:
+        raise _unreadable()
+    found: list[tuple[str, str]] = []
+    try:
+        for pair in text.decode("utf-8").split("&"):
+            if pair and ";" not in pair and not _BAD_ESCAPE.search(pair):
+                key, _, value = pair.partition("=")
+                found.append((unquote_plus(key, errors="strict"), unquote_plus(value, errors="strict")))
+    except ValueError:
+        raise _unreadable() from None
+    return found
+
+
+def _unreadable() -> errors.BadRequest:
+    return errors.BadRequest("the query string is not valid")
 
 
 def not_found(path: str) -> errors.NotFound:

@@ -481,6 +481,29 @@ class TestConnections:
             assert orjson.loads(await reader.readexactly(length))["major"] == "1"
         writer.close()
 
+    @pytest.mark.parametrize(
+        ("target", "code", "body"),
+        [
+            (f"{CONFIG_MAPS}?limit=%zz", b"200", b'"kind":"ConfigMapList"'),
+            (f"{CONFIG_MAPS}?labelSelector=a%3", b"200", b'"kind":"ConfigMapList"'),
+            (f"{CONFIG_MAPS}?%zz=1&limit=x", b"400", b"strconv.ParseInt"),
+            ("/readyz?verbose=%zz", b"200", b"ok"),
+            ("/readyz?verbose=1;a", b"200", b"ok"),
+        ],
+    )
+    async def test_a_parameter_with_a_bad_escape_is_none(
+        self, site: Site, target: str, code: bytes, body: bytes
+    ) -> None:
+        reader, writer = await site.connect()
+        head = f"Host: x\r\nAuthorization: Bearer {serving.ADMIN_TOKEN}\r\nConnection: close\r\n"
+        writer.write(f"GET {target} HTTP/1.1\r\n{head}\r\n".encode())
+        async with asyncio.timeout(60):
+            status, _, answer = (await reader.read()).partition(b"\r\n")
+        assert status.split()[1] == code
+        assert body in answer.partition(b"\r\n\r\n")[2]
+        assert b"ping" not in answer, "not verbose"
+        writer.close()
+
     async def test_something_that_is_not_http_is_refused(self, site: Site) -> None:
         reader, writer = await site.connect()
         writer.write(b"\x00\x01\x02 nonsense\r\n\r\n")

@@ -9,12 +9,12 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import parse_qs
 
 import orjson
 
 from steelyard.kube import errors
 from steelyard.kube.objects import Object
+from steelyard.kube.server import routing
 from steelyard.kube.server.bodies import answers, negotiation
 from steelyard.kube.server.bodies.answers import Answer
 from steelyard.kube.server.transport import metrics
@@ -81,8 +81,8 @@ class HealthPaths:
         Anybody may ask, so reasons, with paths and addresses in them, are told at `/readyz/<check>` alone, which takes
         a right to read.
         """
-        options = parse_qs(query.decode("latin-1"), keep_blank_values=True)
-        excluded = options.get("exclude", [])
+        options = routing.pairs(query)
+        excluded = [value for key, value in options if key == "exclude"]
         lines: list[str] = []
         failed = False
         for name, check in self._checks.items():
@@ -97,7 +97,7 @@ class HealthPaths:
         if unknown:
             named = ", ".join(f'"{name}"' for name in unknown)
             lines.append(f"warn: some health checks cannot be excluded: no matches for {named}")
-        if not failed and "verbose" not in options:
+        if not failed and all(key != "verbose" for key, _ in options):
             return answers.text(200, "ok")
         lines.append(f"{path} check {'failed' if failed else 'passed'}\n")
         return answers.text(500 if failed else 200, "\n".join(lines))
