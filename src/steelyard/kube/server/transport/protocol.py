@@ -38,6 +38,7 @@ from steelyard.kube.server.transport import clientcerts, transports
 from steelyard.kube.server.transport.door import Door, Patience
 from steelyard.kube.server.transport.exchange import Exchange, Header
 from steelyard.kube.server.transport.intake import Intake
+from steelyard.kube.server.transport.parting import Parting
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +51,6 @@ _UNREAD_BYTES: Final = 1024
 """Encrypted, besides what the socket has: with more, nothing is written before the client has read. A TLS transport
 would take half a megabyte.
 """
-_PARTING_SECONDS: Final = 0.5
 
 
 def _refusal(status: str) -> bytes:
@@ -119,6 +119,8 @@ class Connection(asyncio.BufferedProtocol):
         """What comes after a request to go over to another protocol, until that is answered."""
         self._tunnel: asyncio.StreamReader | None = None
         """Where everything goes that comes after it."""
+        self._parting: Parting | None = None
+        """The last answer has been given."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -143,6 +145,8 @@ class Connection(asyncio.BufferedProtocol):
         self.resume_writing()
         self._end_tunnel()
         self.end_stream()
+        if self._parting is not None:
+            self._parting.end()
         # Parser, exchange and transport refer to their connection: without this only the garbage collector would end
         # them, and a transport has buffers as large as what has come through it.
         self._parser = self._receiving = None
@@ -256,6 +260,7 @@ class Connection(asyncio.BufferedProtocol):
         self._parser = None
         self._tunnel = asyncio.StreamReader(limit=_TUNNEL_BYTES)
         self._tunnel.set_transport(self._transport)
+        self._transport.resume_reading()
         self.on_end = self._end_tunnel
         if self._early:
             self._tunnel.feed_data(bytes(self._early))
@@ -273,6 +278,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._early is not None:
             self._keep_early(bytes(self._buffer[:nbytes]))
+            return
+        if self._parting is not None:
+            self._parting.received(nbytes)
             return
         if self._parser is None or self._transport.is_closing():
             return
@@ -302,16 +310,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def _keep_early(self, data: bytes) -> None:
         assert self._early is not None
-        if len(self._early) + len(data) > _BUFFER_BYTES:
-            self.abort()
-        else:
-            self._early += data
+        self._early += data
+        if len(self._early) > _BUFFER_BYTES:
+            self._transport.pause_reading()
 
     def _refuse(self, answer: bytes) -> None:
-        """What the client still sends is read and dropped for a moment: closing at once could take the answer back."""
         self._transport.write(answer)
-        self._parser = None
-        asyncio.get_running_loop().call_later(_PARTING_SECONDS, self._transport.close)
+        self._part()
+
+    def _part(self) -> None:
+        """Nothing more is answered, and what comes is dropped until the client has read what was."""
+        for exchange in self._waiting:
+            exchange.disconnect()
+        self._waiting.clear()
+        self._parser = self._early = None
+        if not self._transport.is_closing():
+            self._parting = Parting(self._transport)
 
     def _excess(self) -> bytes:
         """What to answer to a head that is too large, complete or not."""
@@ -395,7 +409,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._kept or self.held:
             self.keep(0)
         self._wait()
-        if not exchange.keep_alive:
+        if not exchange.keep_alive and (self._early is not None or not exchange.is_complete):
+            self._part()
+        elif not exchange.keep_alive:
             self._transport.close()
         elif self._waiting:
             self._start_next()
