@@ -191,8 +191,9 @@ class Connection(asyncio.BufferedProtocol):
         self._count(size)
 
     def _count(self, size: int) -> None:
-        """Tells the intake how much this connection holds; what administrators ask for is not counted."""
-        if self.owner is None:
+        """Tells the intake how much this connection holds; what administrators ask for is not counted, nor what is made
+        for a client that has gone: nobody would come to give it back."""
+        if self.owner is None or self._transport is transports.GONE:
             size = 0
         more, self.held = size - self.held, size
         if more > 0:
