@@ -82,6 +82,8 @@ class BareHost:
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
         for name, place in _KEPT.items():
             kept = self._folder / name
+            # Not every package of libvirt's has made it: libvirtd itself does, at its first start.
+            place.mkdir(parents=True, exist_ok=True)
             if not kept.exists():
                 shutil.copytree(place, kept, symlinks=True, ignore=_NOT_OURS)
             subprocess.run(["mount", "--bind", str(kept), str(place)], check=True)
