@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-from collections.abc import Sequence
 from typing import Final
 
 import pydantic
@@ -28,7 +27,7 @@ from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.conditions import Status
 from steelyard.kube.runtime.controller import Result
 from steelyard.kube.runtime.keys import Key
-from steelyard.providers.kvm import carrying, identity, indexes, machineplan, placing, wishes
+from steelyard.providers.kvm import carrying, identity, indexes, machineplan, placing, twins, wishes
 from steelyard.providers.kvm.carrying import Carrier, Machine
 from steelyard.providers.kvm.fleet import Fleet
 from steelyard.providers.kvm.images import Images
@@ -156,13 +155,13 @@ class KVMMachineReconciler:
             wanted = objects.copy(infrastructure)
             host = await self._choose(objects.namespace(infrastructure), spec, place)
             others = await self._client.list(KVM_MACHINES)
-            wanted["spec"].setdefault("providerID", _new_identity(others.items))
+            wanted["spec"].setdefault("providerID", twins.new_identity(others.items))
             wanted["spec"]["host"] = host.name
             wanted["spec"].setdefault("storageRoot", host.spec.storage_roots[0])
             if not finalizers.has(wanted, FINALIZER):
                 wanted["metadata"]["finalizers"] = [*objects.finalizers(wanted), FINALIZER]
             self._refuse_if_anothers(wanted)
-            _refuse_twin(wanted, others.items)
+            twins.refuse_twin(wanted, others.items)
             recorded = await patching.patch(self._client, KVM_MACHINES, infrastructure, wanted)
             return await placing.accept(self._client, KVM_MACHINES, recorded)
 
@@ -203,16 +202,10 @@ class KVMMachineReconciler:
         )
 
     def _refuse_if_anothers(self, infrastructure: Object) -> None:
-        """Two that name the same domain: it is that of the one that was accepted, or of the older one. What the domain
-        itself says is seen later."""
         own = str(objects.at(infrastructure, "spec", "providerID") or "")
-        machines = self._client.informers.of(KVM_MACHINES)
-        for other in machines.by_index(indexes.BY_PROVIDER_ID, own):
-            if objects.uid(other) != objects.uid(infrastructure) and _age(other) < _age(infrastructure):
-                raise Refused(
-                    "ProviderIDTaken",
-                    f"spec.providerID is that of another KVMMachine, {objects.qualified_name(other)}: delete this one",
-                )
+        twins.refuse_if_anothers(
+            infrastructure, self._client.informers.of(KVM_MACHINES).by_index(indexes.BY_PROVIDER_ID, own)
+        )
 
     async def _bring_about(self, infrastructure: Object, place: _Place) -> _Report:
         host = await self._host(str(objects.at(infrastructure, "spec", "host")))
@@ -433,29 +426,6 @@ def _subject(infrastructure: Object, place: _Place, host: Object) -> Subject:
     )
 
 
-def _new_identity(machines: Sequence[Object]) -> str:
-    """One whose hardware address no other machine has: that is shorter than the UUID."""
-    taken = {identity.mac(identity.uuid_of(each)) for machine in machines for each in indexes.provider_ids(machine)}
-    while True:
-        uuid = identity.new_uuid()
-        if identity.mac(uuid) not in taken:
-            return identity.provider_id(uuid)
-
-
-def _refuse_twin(infrastructure: Object, machines: Sequence[Object]) -> None:
-    """Where another machine has the hardware address that follows from a given UUID. Raises Refused."""
-    (own,) = indexes.provider_ids(infrastructure)
-    for other in machines:
-        for known in indexes.provider_ids(other):
-            is_twin = identity.mac(identity.uuid_of(known)) == identity.mac(identity.uuid_of(own))
-            if is_twin and known != own and placing.is_accepted(other):
-                raise Refused(
-                    "ProviderIDTaken",
-                    "the hardware address that follows from spec.providerID is another machine's: make this KVMMachine "
-                    "again without it, and one is chosen",
-                )
-
-
 def _was_provisioned(infrastructure: Object) -> bool:
     return bool(objects.at(infrastructure, "status", "initialization", "provisioned"))
 
@@ -471,9 +441,3 @@ def _known_address(infrastructure: Object) -> str:
 
 def _version(machine: Object) -> str:
     return str(objects.at(machine, "spec", "version") or "")
-
-
-def _age(infrastructure: Object) -> tuple[bool, str, str]:
-    """What was accepted comes before what was not."""
-    created = str(objects.metadata(infrastructure).get("creationTimestamp") or "")
-    return not placing.is_accepted(infrastructure), created, objects.uid(infrastructure)
