@@ -271,6 +271,11 @@ def test_a_machine_that_cannot_come_up_says_why() -> None:
     del stuck["status"]["nodeRef"]
 
     assert told(compose("", stuck, ready=1))[2].endswith("waiting for machine c: the token has expired")
+    coming = machine("b", condition("Ready", "False", "NotReady"))
+    del coming["status"]["nodeRef"]
+    assert told(compose("", coming, stuck, ready=1))[2].endswith("waiting for machine c: the token has expired"), (
+        "whatever comes before it"
+    )
 
 
 @pytest.mark.parametrize(

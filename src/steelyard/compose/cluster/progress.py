@@ -188,10 +188,11 @@ def _waiting_for_machines(machines: Sequence[Object]) -> str:
     coming = objects.by_name(
         machine for machine in machines if not troubles.is_ready(machine) and not objects.is_being_deleted(machine)
     )
-    # One is named and the rest left to the counts: each change of the words is a write.
+    # One is named, with a problem if any has one, and the rest left to the counts: each change of the words is a write.
     if coming:
-        problem = troubles.problem_of(coming[0])
-        return f"waiting for machine {objects.name(coming[0])}" + (f": {problem}" if problem else "")
+        named = next(filter(troubles.problem_of, coming), coming[0])
+        problem = troubles.problem_of(named)
+        return f"waiting for machine {objects.name(named)}" + (f": {problem}" if problem else "")
     if leaving:
         return f"waiting for the removal of machine {objects.name(leaving[0])}"
     return "waiting for machines"
