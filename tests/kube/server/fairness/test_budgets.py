@@ -153,7 +153,9 @@ async def test_large_objects_are_judged_beside_the_event_loop(site: Site, monkey
 
     monkeypatch.setattr(completing, "new", noted(new))
     monkeypatch.setattr(completing, "changed", noted(changed))
-    assert (await site.request("POST", CONFIG_MAPS, config_map("small", {"a": "b"}))).code == 201
+    # One that is nothing but texts would pass no stage.
+    small = {**config_map("small", {"a": "b"}), "immutable": True}
+    assert (await site.request("POST", CONFIG_MAPS, small)).code == 201
     large = config_map("large", {f"k{number}": "v" for number in range(20_000)})
     assert (await site.request("POST", CONFIG_MAPS, large)).code == 201
     headers = {"Content-Type": "application/merge-patch+json"}

@@ -40,7 +40,7 @@ def prepare_new(served: Served, candidate: Candidate, wanted: WriteOptions, now:
     _fill(served, candidate.obj)
     served.strategy.prepare_create(candidate.obj)
     if not candidate.is_tracked:
-        candidate.obj = _tracked(served, None, candidate.obj, wanted, now, subresource)
+        candidate.obj = track(served, None, candidate.obj, wanted, now, subresource)
         candidate.is_tracked = True
 
 
@@ -55,7 +55,7 @@ def prepare_changed(
         served.strategy.prepare_update(candidate.obj, old)
     if not candidate.is_tracked:
         reached = _within_reach(served, old, candidate.obj, subresource)
-        tracked = _tracked(served, old, reached, wanted, now, subresource)
+        tracked = track(served, old, reached, wanted, now, subresource)
         candidate.obj = managedfields.with_managed(candidate.obj, objects.metadata(tracked).get("managedFields"))
         candidate.is_tracked = True
 
@@ -72,7 +72,7 @@ def new(served: Served, candidate: Candidate, wanted: WriteOptions, now: str, fi
     if served.custom or strategy.tracks_generation:
         obj["metadata"]["generation"] = 1
     if not candidate.is_tracked:
-        obj = _tracked(served, None, obj, wanted, now, "")
+        obj = track(served, None, obj, wanted, now)
     obj = _as_stored(served, obj)
     strategy.complete_create(obj)
     causes: list[Cause] = []
@@ -117,13 +117,13 @@ def changed(
     if not candidate.is_tracked and served.custom and subresource == "status":
         asked = {**candidate.obj, "metadata": {**candidate.obj["metadata"]}}
         metadata.keep_owned(asked, old)
-        tracked = _tracked(served, old, asked, wanted, now, subresource)
+        tracked = track(served, old, asked, wanted, now, subresource)
         obj = managedfields.with_managed(obj, objects.metadata(tracked).get("managedFields"))
     elif not candidate.is_tracked:
         if meta == old["metadata"]:
             # The same object is compared at once, an equal one field by field.
             obj["metadata"] = old["metadata"]
-        obj = _tracked(served, old, obj, wanted, now, subresource)
+        obj = track(served, old, obj, wanted, now, subresource)
     obj = _as_stored(served, obj)
     if not subresource:
         strategy.complete_update(obj, old)
@@ -174,9 +174,10 @@ def _is_unchanged(old: Object, obj: Object, subresource: str) -> bool:
     return obj == old if subresource == "scale" else managedfields.keep_times(old, obj) is old
 
 
-def _tracked(
-    served: Served, before: Object | None, after: Object, wanted: WriteOptions, now: str, subresource: str
+def track(
+    served: Served, before: Object | None, after: Object, wanted: WriteOptions, now: str, subresource: str = ""
 ) -> Object:
+    """`after` with the managed fields that result from this write; `before` is None for a create."""
     return apply.track_update(
         served.schema,
         before,

@@ -74,6 +74,8 @@ class Strategy:
     """An update of what is not there creates it."""
     involves_caller: bool = False
     """`involve` has something to say."""
+    holds_texts: bool = False
+    """Besides its metadata an object is mostly a map of texts, for which `candidates.plain` knows the rules."""
     keeps_spec: bool = False
     """What a client writes as spec is managed by nobody: the server settles it once and for all."""
 

@@ -180,6 +180,7 @@ _SECRET_RULES: Final = {
 
 class ConfigMapStrategy(Strategy):
     is_judged_by_schema = False
+    holds_texts = True
 
     def prepare_create(self, obj: Object) -> None:
         _empty_texts(obj, "data")
