@@ -20,6 +20,7 @@ MAC = "52:54:00:01:02:03"
 EVERYTHING = Told(
     "one",
     MAC,
+    UUID,
     disks=("containers", "kubelet", "etcd"),
     shares=(Mounted("hostvolume0", "/data", is_read_only=True),),
     dns_servers=("10.0.0.53", "fd00::53"),
@@ -103,7 +104,7 @@ def test_emulated_control_planes_are_asked_less_often_whether_they_are_well() ->
     assert "interval 12\n" in vendordata.script(dataclasses.replace(EVERYTHING, is_emulated=True))
 
 
-@pytest.mark.parametrize("told", [EVERYTHING, Told("one", MAC)], ids=["everything", "nothing but the name"])
+@pytest.mark.parametrize("told", [EVERYTHING, Told("one", MAC, UUID)], ids=["everything", "nothing but the name"])
 def test_the_script_is_one_that_a_shell_understands(told: Told, tmp_path: Path) -> None:
     (tmp_path / "script").write_text(vendordata.script(told))
     checked = subprocess.run(["sh", "-n", str(tmp_path / "script")], capture_output=True, text=True)
@@ -112,7 +113,17 @@ def test_the_script_is_one_that_a_shell_understands(told: Told, tmp_path: Path) 
 
 def test_the_script_can_be_run_again_at_any_point(tmp_path: Path) -> None:
     """With commands that only say what they were asked for, in a directory that stands for the machine's."""
-    for name in ("mount", "umount", "mkfs.ext4", "blkid", "udevadm", "systemctl", "modprobe", "mountpoint"):
+    for name in (
+        "mount",
+        "umount",
+        "mkfs.ext4",
+        "blkid",
+        "udevadm",
+        "systemctl",
+        "systemd-run",
+        "modprobe",
+        "mountpoint",
+    ):
         command = tmp_path / "bin" / name
         command.parent.mkdir(exist_ok=True)
         status = {"mountpoint": 1, "blkid": 2}.get(name, 0)

@@ -21,13 +21,16 @@ from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
-from steelyard.kube.runtime import finalizers, patching
+from steelyard.kube.runtime import clock as clocks
+from steelyard.kube.runtime import conditions, finalizers, patching
 from steelyard.kube.runtime.cached import CachedClient
 from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.conditions import Status
 from steelyard.kube.runtime.controller import Result
+from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.keys import Key
-from steelyard.providers.kvm import carrying, identity, indexes, machineplan, placing, twins, wishes
+from steelyard.providers.kvm import bootstraps, carrying, identity, indexes, machineplan, placing, twins, wishes
+from steelyard.providers.kvm.bootstraps import Bootstraps
 from steelyard.providers.kvm.carrying import Carrier, Machine
 from steelyard.providers.kvm.fleet import Fleet
 from steelyard.providers.kvm.images import Images
@@ -91,6 +94,7 @@ class KVMMachineReconciler:
         fleet: Fleet,
         images: Images,
         clock: Clock,
+        recorder: Recorder,
         *,
         pace: Pace = STEADY,
         starts_paused: bool = False,
@@ -100,9 +104,11 @@ class KVMMachineReconciler:
         self._fleet = fleet
         self._images = images
         self._clock = clock
+        self._recorder = recorder
         self._pace = pace
         self._starts_paused = starts_paused
         self._restarts = Restarts(clock)
+        self._bootstraps = Bootstraps()
 
     async def reconcile(self, key: Key) -> Result:
         try:
@@ -233,7 +239,12 @@ class KVMMachineReconciler:
         if any(step.act == "start" for step in steps):
             self._restarts.started(subject.uuid)
         domain = await domains.look(connection, subject.uuid) if steps else seen.domain
-        return await self._found(infrastructure, connection, carrier, subject, domain)
+        report = await self._found(infrastructure, connection, carrier, subject, domain)
+        if place.has_joined:
+            self._bootstraps.forget(subject.uuid)
+        elif report.is_provisioned:
+            return await self._without_node(infrastructure, place, connection, seen, report)
+        return report
 
     async def _machine(
         self, infrastructure: Object, place: _Place, host: Object, subject: Subject, seen: Seen
@@ -310,6 +321,35 @@ class KVMMachineReconciler:
             again_in=self._pace.spread(self._pace.machines) if known else self._pace.soon,
         )
 
+    async def _without_node(
+        self, infrastructure: Object, place: _Place, connection: Connection, seen: Seen, report: _Report
+    ) -> _Report:
+        """For one that runs: what its console says of why there is no Node, if it says anything."""
+
+        async def bootstrap_data() -> bytes:
+            try:
+                return await self._bootstrap_data(place)
+            except Refused:
+                return b""
+
+        message = bootstraps.known(infrastructure)
+        if not message:
+            uuid = identity.uuid_of(str(objects.at(infrastructure, "spec", "providerID")))
+            failure = await self._bootstraps.failure(connection, uuid, seen.folders[0], bootstrap_data)
+            if not failure:
+                again_in = min(self._pace.of_boot(self._age(infrastructure)), report.again_in or self._pace.soon)
+                return dataclasses.replace(report, again_in=again_in)
+            message = bootstraps.told(objects.name(infrastructure), failure)
+            self._recorder.warning(infrastructure, bootstraps.FAILED, message)
+        return dataclasses.replace(report, ready=False, reason=bootstraps.FAILED, message=message)
+
+    def _age(self, infrastructure: Object) -> float:
+        """Seconds since it was first seen running."""
+        ready = conditions.find(infrastructure, "Ready") or {}
+        if ready.get("status") != "True" or not ready.get("lastTransitionTime"):
+            return 0.0
+        return (self._clock.now() - clocks.parse_rfc3339(str(ready["lastTransitionTime"]))).total_seconds()
+
     async def _bootstrap_data(self, place: _Place) -> bytes:
         namespace, name = objects.namespace(place.machine), place.bootstrap_secret
         try:
@@ -373,6 +413,7 @@ class KVMMachineReconciler:
             except Problem as problem:
                 return await self._tell(infrastructure, _Report("Deleting", False, "LibvirtFailed", str(problem)))
             self._restarts.forget(uuid)
+            self._bootstraps.forget(uuid)
         await finalizers.remove(self._client, KVM_MACHINES, infrastructure, FINALIZER)
         return Result()
 

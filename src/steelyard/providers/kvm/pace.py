@@ -21,10 +21,16 @@ class Pace:
     host_retry: float = 15.0
     soon: float = 10.0
     """For what is about to change."""
+    boots: float = 30.0
+    """Between two looks at one whose Node has not come."""
 
     def spread(self, seconds: float) -> float:
         """Give or take a quarter, so that not all are looked at in the same moment."""
         return seconds * random.uniform(0.75, 1.25)  # noqa: S311 (spread, not a secret)
+
+    def of_boot(self, age: float) -> float:
+        """For one that has run for so many seconds without a Node: the longer that takes, the less often."""
+        return self.spread(min(self.machines, max(self.boots, age / 10)))
 
 
 STEADY: Final = Pace()

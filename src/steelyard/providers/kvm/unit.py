@@ -15,6 +15,7 @@ from steelyard.kube.resources import SECRETS, Resource
 from steelyard.kube.runtime import triggers
 from steelyard.kube.runtime.controller import Controller, Reconciler, Watch
 from steelyard.kube.runtime.deferred import Deferred
+from steelyard.kube.runtime.events import Recorder
 from steelyard.kube.runtime.keys import Key
 from steelyard.kube.runtime.manager import Manager
 from steelyard.providers.kvm import indexes
@@ -125,8 +126,9 @@ def controllers(
         from steelyard.providers.kvm.images import Images
         from steelyard.providers.kvm.machines import KVMMachineReconciler
 
+        recorder = Recorder(manager.client, "kvm-machine", clock=manager.clock)
         return KVMMachineReconciler(
-            manager.client, fleet, Images(), manager.clock, pace=pace, starts_paused=starts_paused
+            manager.client, fleet, Images(), manager.clock, recorder, pace=pace, starts_paused=starts_paused
         )
 
     host_controller = Controller(

@@ -176,6 +176,7 @@ def told(subject: Subject, *, is_emulated: bool) -> Told:
     return Told(
         host_name=subject.name,
         mac=subject.mac,
+        uuid=subject.uuid,
         disks=tuple(apart),
         shares=tuple(
             Mounted(_tag(number), each.mount_path, bool(each.read_only))

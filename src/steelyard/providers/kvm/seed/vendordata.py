@@ -10,6 +10,7 @@ import shlex
 from typing import Final
 
 from steelyard.frozen import frozen
+from steelyard.providers.kvm.seed import watching
 
 _MOUNTS: Final = {
     "containers": "/var/lib/containerd",
@@ -42,6 +43,7 @@ class Router:
 class Told:
     host_name: str
     mac: str
+    uuid: str
     disks: tuple[str, ...] = ()
     """Serials of those that are to be mounted."""
     shares: tuple[Mounted, ...] = ()
@@ -53,7 +55,8 @@ class Told:
 
 
 def script(told: Told) -> str:
-    parts = [_HEAD]
+    # First, as it is to tell of the others, too.
+    parts = [_HEAD, watching.script(told.uuid)]
     if told.disks:
         parts.append(_DISKS)
         parts += [f"disk {serial} {_MOUNTS[serial]}" for serial in told.disks]
