@@ -29,13 +29,24 @@ LATER: Final = (
 
 
 LISTED: Final = "loaded: "
+BUILT: Final = "built: "
 TELLING: Final = f"""
 import atexit, sys
 
 from steelyard.__main__ import main
 
-atexit.register(lambda: print("{LISTED}", *sys.modules))
-sys.argv = ["steelyard", *sys.argv[4:]]
+def tell():
+    from steelyard.settings.base import SettingsModel
+
+    def models(base):
+        return [base, *(each for model in base.__subclasses__() for each in models(model))]
+
+    print("{LISTED}", *sys.modules)
+    print("{BUILT}", *(each.__name__ for each in models(SettingsModel) if each.__pydantic_complete__))
+
+atexit.register(tell)
+# Without the platform file, which is named last.
+sys.argv = ["steelyard", *sys.argv[4:-2]]
 main()
 """
 """Runs the program that is named after it, and tells at its end what was loaded. What tells of imports as they happen
@@ -43,13 +54,27 @@ leaves those out that are asked for by name."""
 
 
 @pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What two starts say at their end, one after the other."""
     folder = tmp_path_factory.mktemp("start")
+    found: list[str] = []
     with PlatformProcess(folder, wrapper=(sys.executable, "-c", TELLING)) as platform:
-        platform.start()
-        platform.terminate()
-    [listed] = re.findall(rf"^{LISTED}(.*)$", platform.log.read_text(), re.MULTILINE)
+        for _ in range(2):
+            platform.start()
+            platform.terminate()
+            found.append(platform.log.read_text())
+    return found
+
+
+@pytest.fixture(scope="module")
+def loaded(told: list[str]) -> frozenset[str]:
+    [listed] = re.findall(rf"^{LISTED}(.*)$", told[0], re.MULTILINE)
     return frozenset(listed.split())
+
+
+def test_nothing_is_made_ready_to_check_settings_that_nobody_has_given(told: list[str]) -> None:
+    # Both, as the second finds what the first remembered.
+    assert re.findall(rf"^{BUILT}(.*)$", told[-1], re.MULTILINE) == [""] * 2
 
 
 def test_what_nobody_has_asked_for_is_not_loaded(loaded: frozenset[str]) -> None:

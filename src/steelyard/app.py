@@ -351,7 +351,7 @@ async def guard_claims(api: Api, client: Client, platform: Platform, offering: O
     """From before the first request on, a claim acts with its author's rights, and names what there is."""
     resources = [kind.resource(platform.domain) for kind in offering.kinds]
     api.stamp({(each.group, each.plural): authors.stamp for each in resources})
-    for policy, _ in shipped.guards(Platform(), offerings.STANDARD):
+    for policy, _ in shipped.guards(Platform.known(), offerings.STANDARD):
         # What a platform file or somebody's kind makes of them is no text of ours, and is judged like any other.
         compiling.vouch(objects.mapping(policy["spec"]))
     for policy, binding in shipped.guards(platform, offering):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
 import pytest
 
 from steelyard import settings
@@ -13,8 +17,11 @@ from steelyard.settings import (
     Platform,
     Previews,
     Simulated,
+    kvmhosts,
 )
 from steelyard.settings.model import SettingsModel
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "platform.yaml"
 
 
 @pytest.mark.parametrize(
@@ -139,3 +146,35 @@ def test_pull_requests_have_environments_without_an_entry() -> None:
 def test_an_environment_that_cannot_be_is_refused(text: str, said: str) -> None:
     with pytest.raises(settings.SettingsError, match=said):
         settings.parse(f"environments: {text}")
+
+
+def _sections(of: object) -> Iterator[SettingsModel]:
+    """Everything that settings consist of, the whole included."""
+    if isinstance(of, SettingsModel):
+        yield of
+        of = [getattr(of, name) for name in type(of).model_fields]
+    if isinstance(of, dict):
+        of = list(cast("dict[str, object]", of).values())
+    if isinstance(of, list | tuple):
+        for each in cast("list[object]", of):
+            yield from _sections(each)
+
+
+KNOWN = [*_sections(Platform.known()), *_sections(kvmhosts.STANDARD)]
+
+
+@pytest.mark.parametrize("model", dict.fromkeys(type(each) for each in KNOWN), ids=lambda each: each.__name__)
+def test_what_our_sources_say_would_pass_every_check(model: type[SettingsModel]) -> None:
+    said = [each for each in KNOWN if type(each) is model]
+
+    assert [model.model_validate(each.written(), by_alias=True, by_name=False) for each in said] == said
+
+
+def test_a_platform_without_a_file_is_one_whose_defaults_were_checked() -> None:
+    assert Platform() == Platform.known()
+
+
+@pytest.mark.parametrize("platform", [Platform.known(), settings.load(EXAMPLE)], ids=["defaults", "example"])
+def test_settings_are_written_as_the_file_has_them(platform: Platform) -> None:
+    assert platform.written() == platform.model_dump(mode="json", by_alias=True)
+    assert list(platform.written()) == list(platform.model_dump(mode="json", by_alias=True))

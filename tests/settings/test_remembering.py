@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from steelyard import settings
-from steelyard.settings import Chosen, SettingsError
+from steelyard.settings import Chosen, Remembered, SettingsError
 
 TEXT = "domain: example.org\nenvironments:\n  dev: {memoryGi: 64}\nsimulated: {bootSeconds: 0.25}\n"
 
@@ -82,6 +82,10 @@ def test_defaults_are_remembered_as_well(memory: Path, elsewhere: Path) -> None:
     assert chosen == Chosen(settings.Platform(), None)
     settings.remember(memory, chosen)
     assert settings.choose(None, memory, environ={}, directory=elsewhere) == chosen
+    assert settings.recall(memory) == Remembered(None, settings.Platform())
+    of_others = settings.recall(memory, infrastructures=["toy"])
+    assert of_others is not None
+    assert "cannot make machines of simulated" in of_others.problem
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"# steelyard: {}\n", b'# steelyard: {"path":"/a"}\nnew: 1\n'])

@@ -4,8 +4,6 @@ A claim kind inherits both and adds its own parameters. Crossplane knows the sam
 claim made for it is accepted as it stands.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Generic, Literal, TypeVar
 
 from pydantic import Field

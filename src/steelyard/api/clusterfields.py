@@ -9,8 +9,6 @@ A kind inherits `ClusterFields` for its parameters, `UsedClusterFields` for what
 `ClusterStatus`; `clusterrules.py` has the rules that go with them. Composition acts on them from revision v2 on.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field

@@ -5,8 +5,6 @@ server by its name there. `spec.providerConfigRef` names a ProviderConfig of pro
 reached.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal
 
 from pydantic import Field

@@ -11,8 +11,6 @@ that WorkloadCluster gives: what a claim leaves out comes from its environment, 
 used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 

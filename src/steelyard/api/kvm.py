@@ -8,8 +8,6 @@ Who may write a KVMMachine is not who owns the host. So whatever in a machine or
 nobody's but the platform's: it is in no namespace.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field

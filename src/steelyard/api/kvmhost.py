@@ -5,8 +5,6 @@ that no guest gets hold of another's disk or of the host's own files; bridges, s
 people's; a URI without parameters, since with some of them libvirt's client runs a program.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal
 
 from pydantic import Field

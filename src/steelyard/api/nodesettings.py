@@ -11,8 +11,6 @@ would take for its own gets into a text here. Nor does a password: templates are
 held against what the KVMHost allows to the claim's namespace.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final
 
 from pydantic import Field

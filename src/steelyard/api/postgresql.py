@@ -12,8 +12,6 @@ comes from the platform file, and `status.parameters` says what was used. What i
 composition acts on from revision v2 on.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field

@@ -11,8 +11,6 @@ The login in the Secret ends by itself. Before it does, at two thirds of its lif
 long as the claim is there. It is to a database of the claim's own namespace: who may write claims there may have it.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal
 
 from pydantic import Field

@@ -10,8 +10,6 @@ Sizes have no schema default: what a claim leaves out comes from the platform fi
 was used.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from pydantic import Field

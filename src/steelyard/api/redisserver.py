@@ -11,8 +11,6 @@ Upstream has no kind for it. It is cluster-scoped and follows Crossplane's conve
 conditions, finalizer, deletion policy, pause, connection Secret.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal
 
 from pydantic import Field

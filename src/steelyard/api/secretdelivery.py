@@ -13,8 +13,6 @@ It is cluster-scoped, so that no tenant writes one: it names a Secret that only 
 object, whose name is made of the place: nothing is delivered to the same place twice. `Delivery` is what claims say.
 """
 
-from __future__ import annotations
-
 import hashlib
 from typing import Annotated, Any, Final
 

@@ -4,8 +4,6 @@ They keep the Cluster API v1beta2 contract for infrastructure providers, so that
 treat them as they treat real machines.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

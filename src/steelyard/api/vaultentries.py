@@ -7,8 +7,6 @@ that such a thing needs stay in Secrets, and only their names are here.
     data: {bound_service_account_names: [external-secrets-sa], token_policies: [steelyard-cluster-shop]}
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field

@@ -10,8 +10,6 @@ On machines that KubeVirt runs, k3s is installed when a machine first starts: wh
 cluster is made as any other, of a control plane alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 

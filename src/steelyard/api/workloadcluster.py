@@ -11,8 +11,6 @@ claim is composed, and `status.parameters` says what was used: a default written
 never be told from a choice of its author, nor follow the environment.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

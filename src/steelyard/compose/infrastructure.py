@@ -96,7 +96,7 @@ class Infrastructure:
     """The platform file's choice of one for it; where that is empty, each kind of claim has its own."""
     own_plugins: frozenset[str] = frozenset()
     """Those whose programs its machines have already. They are brought by the platform itself, and need no download."""
-    network_manifests: NetworkManifests = NetworkManifests()
+    network_manifests: NetworkManifests = NetworkManifests.known()
     """Where plugins come from without Argo CD."""
     has_cloud_controller: bool = False
     """Whether kubelets leave the knowledge of their Node to a cloud controller manager, one of the `further` parts."""

@@ -52,7 +52,7 @@ class Options:
     connection: Connection
     namespace: str
     """Where the Leases are."""
-    platform: Platform = Platform()
+    platform: Platform = Platform.known()
     platform_file: Path | None = None
     """Where the settings are from."""
     accepts: bool = False

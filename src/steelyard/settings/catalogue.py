@@ -12,8 +12,6 @@
 An infrastructure that is not listed offers everything that this version of Steelyard can do.
 """
 
-from __future__ import annotations
-
 import datetime
 import re
 from typing import Annotated, Any, Final, Literal, cast
@@ -104,7 +102,7 @@ _LAST_ENDED: Final = 34
 
 def _standing(minor: int) -> Offered:
     state: Literal["offered", "ended"] = "ended" if minor <= _LAST_ENDED else "offered"
-    return Offered(end_of_life=_END_OF_LIFE[minor], state=state)
+    return Offered.known(end_of_life=_END_OF_LIFE[minor], state=state)
 
 
 CONTAINER_DISK: Final = "quay.io/capk/ubuntu-2404-container-disk:{version}"
@@ -113,8 +111,8 @@ _MINORS: Final = range(versions.NEWEST_MINOR, versions.OLDEST_MINOR - 1, -1)
 _WITH_IMAGES: Final = ("v1.35.0", "v1.34.0", "v1.33.0", "v1.32.1", "v1.31.0", "v1.30.0", "v1.29.0")
 BUILT_IN: Final[dict[str, Catalogue]] = {
     # They need no image, so there is no reason to leave out a patch.
-    "simulated": Catalogue(offered={f"v1.{minor}": _standing(minor) for minor in _MINORS}),
-    "kubevirt": Catalogue(
+    "simulated": Catalogue.known(offered={f"v1.{minor}": _standing(minor) for minor in _MINORS}),
+    "kubevirt": Catalogue.known(
         image=CONTAINER_DISK,
         offered={name: _standing(versions.parsed(name)[1]) for name in _WITH_IMAGES},
     ),

@@ -1,8 +1,6 @@
 """Where connection data of claims may go, besides their own namespaces."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -29,7 +27,7 @@ class Grant(SettingsModel):
     )
 
     @model_validator(mode="after")
-    def _grants_something(self) -> Grant:
+    def _grants_something(self) -> Self:
         if not (self.secrets_to or self.clusters_in):
             raise ValueError("must have secretsTo or clustersIn")
         return self

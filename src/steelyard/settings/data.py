@@ -1,7 +1,5 @@
 """Databases and caches: which server they are on, who makes them there, and what a size means."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
@@ -37,9 +35,11 @@ class Size(SettingsModel):
 
 
 _SIZES: Final = {
-    "small": Size(connections=20, statement_timeout="60s", idle_transaction_timeout="60s", work_memory="4MB"),
-    "medium": Size(connections=60, statement_timeout="5min", idle_transaction_timeout="5min", work_memory="16MB"),
-    "large": Size(connections=200, statement_timeout="30min", idle_transaction_timeout="10min", work_memory="64MB"),
+    "small": Size.known(connections=20, statement_timeout="60s", idle_transaction_timeout="60s", work_memory="4MB"),
+    "medium": Size.known(connections=60, statement_timeout="5min", idle_transaction_timeout="5min", work_memory="16MB"),
+    "large": Size.known(
+        connections=200, statement_timeout="30min", idle_transaction_timeout="10min", work_memory="64MB"
+    ),
 }
 
 
@@ -112,7 +112,7 @@ class PostgreSQL(DatabaseTerms, ServerSettings, DataService):
         default=DEFAULT_STORAGE_GB, alias="storageGB", description="Where a claim names none, in GB."
     )
     enable_backup: bool = Field(default=True, description="Where a claim does not say.")
-    sizes: Sizes = Field(default=Sizes(), description="What the sizes mean.")
+    sizes: Sizes = Field(default=Sizes.known(), description="What the sizes mean.")
     external_names: tuple[ExternalNames, ...] = Field(
         default=(),
         strict=False,

@@ -2,8 +2,6 @@
 login lives.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field
@@ -115,7 +113,7 @@ class DatabaseTerms(SettingsModel):
         default="10m", description="How long sessions in a copy go on once a newer one has taken its place."
     )
     backup: DatabaseBackups = Field(
-        default=DatabaseBackups(), description="Backups of databases whose claim says nothing of them."
+        default=DatabaseBackups.known(), description="Backups of databases whose claim says nothing of them."
     )
     clones: tuple[Clones, ...] = Field(
         default=(),

@@ -1,9 +1,7 @@
 """Programs that Steelyard works together with where they are installed: which there are, and how each is reached."""
 
-from __future__ import annotations
-
 import ipaddress
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -46,13 +44,14 @@ class Chart(SettingsModel):
     version: ChartVersion = Field(description="Version of the chart.")
 
 
-CILIUM: Final = Chart(repository="https://helm.cilium.io", version="1.17.4")
-CALICO: Final = Chart(repository="https://docs.tigera.io/calico/charts", version="v3.30.3")
-KUBE_OVN: Final = Chart(repository="https://kubeovn.github.io/kube-ovn", version="v1.13.13")
-METRICS_SERVER: Final = Chart(repository="https://kubernetes-sigs.github.io/metrics-server", version="3.12.2")
-KUBE_STATE_METRICS: Final = Chart(repository="https://prometheus-community.github.io/helm-charts", version="5.27.0")
-NODE_EXPORTER: Final = Chart(repository="https://prometheus-community.github.io/helm-charts", version="4.45.3")
-CERT_EXPORTER: Final = Chart(repository="https://joe-elliott.github.io/cert-exporter", version="3.12.0")
+_PROMETHEUS: Final = "https://prometheus-community.github.io/helm-charts"
+CILIUM: Final = Chart.known(repository="https://helm.cilium.io", version="1.17.4")
+CALICO: Final = Chart.known(repository="https://docs.tigera.io/calico/charts", version="v3.30.3")
+KUBE_OVN: Final = Chart.known(repository="https://kubeovn.github.io/kube-ovn", version="v1.13.13")
+METRICS_SERVER: Final = Chart.known(repository="https://kubernetes-sigs.github.io/metrics-server", version="3.12.2")
+KUBE_STATE_METRICS: Final = Chart.known(repository=_PROMETHEUS, version="5.27.0")
+NODE_EXPORTER: Final = Chart.known(repository=_PROMETHEUS, version="4.45.3")
+CERT_EXPORTER: Final = Chart.known(repository="https://joe-elliott.github.io/cert-exporter", version="3.12.0")
 
 
 class NetworkPlugins(SettingsModel):
@@ -79,9 +78,9 @@ class ArgoCD(Integration):
     namespace: NamespaceName = Field(default="argocd", description="Where Argo CD runs, and looks for clusters.")
     project: NamespaceName = Field(default="default", description="The AppProject of what Steelyard has deployed.")
     network_plugins: NetworkPlugins = Field(
-        default=NetworkPlugins(), description="The charts that clusters get their network from."
+        default=NetworkPlugins.known(), description="The charts that clusters get their network from."
     )
-    add_ons: AddOns = Field(default=AddOns(), description="The charts of what claims can have installed.")
+    add_ons: AddOns = Field(default=AddOns.known(), description="The charts of what claims can have installed.")
 
 
 class VaultSecret(SettingsModel):
@@ -99,7 +98,7 @@ class VaultSecret(SettingsModel):
     )
 
     @model_validator(mode="after")
-    def _one(self) -> VaultSecret:
+    def _one(self) -> Self:
         if (self.file is None) == (self.secret is None):
             raise ValueError("must have either file or secret")
         return self
@@ -137,7 +136,7 @@ class VaultAuth(SettingsModel):
     kubernetes: VaultKubernetes | None = Field(default=None, description="With a service account.")
 
     @model_validator(mode="after")
-    def _one(self) -> VaultAuth:
+    def _one(self) -> Self:
         if sum(each is not None for each in (self.token, self.app_role, self.kubernetes)) > 1:
             raise ValueError("must have one of token, appRole and kubernetes, not several")
         return self
@@ -186,7 +185,7 @@ class Vault(Integration):
         default=None, description="Vault's namespace, where it has several. Unset: the one at the root."
     )
     auth: VaultAuth = Field(
-        default=VaultAuth(),
+        default=VaultAuth.known(),
         description="How the platform logs in: token, appRole or kubernetes. None of them: with its service account, "
         "by kubernetes.",
     )
@@ -222,11 +221,11 @@ class Vault(Integration):
         description="Programs of the delivery pipeline, such as harbor or github, whose credentials are kept at "
         "<mount>/ci-cd/<name>: everything in the Secret ci-cd-<name> of credentialsNamespace.",
     )
-    database: VaultDatabase = Field(default=VaultDatabase(), description="Logins of databases, made on demand.")
-    pki: VaultPki = Field(default=VaultPki(), description="Certificates for names of each environment.")
+    database: VaultDatabase = Field(default=VaultDatabase.known(), description="Logins of databases, made on demand.")
+    pki: VaultPki = Field(default=VaultPki.known(), description="Certificates for names of each environment.")
 
 
-EXTERNAL_SECRETS: Final = Chart(repository="https://charts.external-secrets.io", version="0.20.4")
+EXTERNAL_SECRETS: Final = Chart.known(repository="https://charts.external-secrets.io", version="0.20.4")
 
 
 class ExternalSecrets(Integration):
@@ -268,11 +267,11 @@ class SharedService(SettingsModel):
 
 
 _SHARED: Final = (
-    SharedService(name="postgres", port=5432),
-    SharedService(name="kafka", port=9092),
-    SharedService(name="redis", port=6379),
-    SharedService(name="vault", port=8200),
-    SharedService(name="temporal", port=7233),
+    SharedService.known(name="postgres", port=5432),
+    SharedService.known(name="kafka", port=9092),
+    SharedService.known(name="redis", port=6379),
+    SharedService.known(name="vault", port=8200),
+    SharedService.known(name="temporal", port=7233),
 )
 
 
@@ -314,26 +313,26 @@ class SharedServices(Integration):
 
 
 def _integration(description: str) -> Any:
-    return Field(default=Integration(), description=description)
+    return Field(default=Integration.known(), description=description)
 
 
 class Integrations(SettingsModel):
     """Programs that Steelyard works together with where they are installed."""
 
     argocd: ArgoCD = Field(
-        default=ArgoCD(), description="Argo CD: new clusters are registered, applications and add-ons deployed."
+        default=ArgoCD.known(), description="Argo CD: new clusters are registered, applications and add-ons deployed."
     )
     kargo: Integration = _integration("Kargo: promotion of applications from stage to stage.")
-    vault: Vault = Field(default=Vault(), description="Vault: credentials are kept there.")
+    vault: Vault = Field(default=Vault.known(), description="Vault: credentials are kept there.")
     external_secrets: ExternalSecrets = Field(
-        default=ExternalSecrets(),
+        default=ExternalSecrets.known(),
         description="External Secrets: clusters have a store by which secrets come from Vault.",
     )
     shared_services: SharedServices = Field(
-        default=SharedServices(), description="Services of the management cluster that workload clusters use."
+        default=SharedServices.known(), description="Services of the management cluster that workload clusters use."
     )
     istio: Integration = _integration("Istio: shared services have entries in the mesh of the management cluster.")
-    backstage: Backstage = Field(default=Backstage(), description="Backstage: clusters appear in its catalogue.")
+    backstage: Backstage = Field(default=Backstage.known(), description="Backstage: clusters appear in its catalogue.")
     crossplane: Integration = _integration("Crossplane: claims are composed by its composition function.")
     keycloak: Integration = _integration("Keycloak: people log in with it.")
     tekton: Integration = _integration("Tekton: builds of applications.")

@@ -1,7 +1,5 @@
 """k3s in virtual machines, for VirtualClusters on KubeVirt: what they boot from, which release, who may log in."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
@@ -13,7 +11,7 @@ from steelyard.settings.integrations import Address, Chart
 
 IMAGE: Final = "quay.io/containerdisks/ubuntu:24.04"
 INSTALLER: Final = "https://get.k3s.io"
-NGINX: Final = Chart(repository="https://kubernetes.github.io/ingress-nginx", version="4.12.1")
+NGINX: Final = Chart.known(repository="https://kubernetes.github.io/ingress-nginx", version="4.12.1")
 
 
 def _version(value: str) -> str:

@@ -1,7 +1,5 @@
 """Machines that KubeVirt runs on a management cluster: what they boot from, where their disks are."""
 
-from __future__ import annotations
-
 from typing import Annotated, Final
 
 from pydantic import Field
@@ -66,12 +64,12 @@ class Kubevirt(SettingsModel):
         "cilium for a WorkloadCluster, kube-ovn for a KubernetesCluster.",
     )
     cloud_controller_manager: CloudControllerManager = Field(
-        default=CloudControllerManager(), description="Services of type LoadBalancer inside clusters."
+        default=CloudControllerManager.known(), description="Services of type LoadBalancer inside clusters."
     )
     network_manifests: NetworkManifests = Field(
-        default=NetworkManifests(), description="Where network plugins come from without Argo CD."
+        default=NetworkManifests.known(), description="Where network plugins come from without Argo CD."
     )
     network_policies: NetworkPolicies = Field(
-        default=NetworkPolicies(), description="Who reaches the machines of a cluster."
+        default=NetworkPolicies.known(), description="Who reaches the machines of a cluster."
     )
-    k3s: K3s = Field(default=K3s(), alias="k3s", description="Servers of VirtualClusters.")
+    k3s: K3s = Field(default=K3s.known(), alias="k3s", description="Servers of VirtualClusters.")

@@ -1,10 +1,8 @@
 """Machines of plain KVM hosts: which hosts, where their disks are, what connects them, and what they are told at their
 start."""
 
-from __future__ import annotations
-
 import ipaddress
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -60,7 +58,7 @@ class KvmNetwork(SettingsModel):
     )
 
     @model_validator(mode="after")
-    def _complete(self) -> KvmNetwork:
+    def _complete(self) -> Self:
         if (self.mode == "bridge") != (self.bridge is not None):
             raise ValueError("mode bridge needs the name of a bridge, and no other mode has one")
         return self
@@ -80,7 +78,7 @@ class Proxy(SettingsModel):
     )
 
     @model_validator(mode="after")
-    def _complete(self) -> Proxy:
+    def _complete(self) -> Self:
         if self.exceptions and not (self.http or self.https):
             raise ValueError("exceptions are those of a proxy: set http or https")
         return self
@@ -144,7 +142,7 @@ class ControlPlaneMachines(SettingsModel):
     limits: MachineLimits | None = Field(default=None, description="What each may take of its host. Unset: its size.")
 
     @model_validator(mode="after")
-    def _one_place(self) -> ControlPlaneMachines:
+    def _one_place(self) -> Self:
         if self.etcd_volume_gb is not None and self.etcd_host_path is not None:
             raise ValueError("set either etcdVolumeGb or etcdHostPath")
         return self
@@ -227,10 +225,10 @@ class Kvm(SettingsModel):
         description="Size in GiB of a disk of its own for volumes of pods. Unset: they are on the root disk.",
     )
     control_plane: ControlPlaneMachines = Field(
-        default=ControlPlaneMachines(), description="What only control-plane machines have."
+        default=ControlPlaneMachines.known(), description="What only control-plane machines have."
     )
-    workers: WorkerMachines = Field(default=WorkerMachines(), description="What only workers have.")
-    network: KvmNetwork = Field(default=KvmNetwork(), description="What connects the machines of a cluster.")
+    workers: WorkerMachines = Field(default=WorkerMachines.known(), description="What only workers have.")
+    network: KvmNetwork = Field(default=KvmNetwork.known(), description="What connects the machines of a cluster.")
     dns_servers: Annotated[tuple[Annotated[str, AfterValidator(_address)], ...], Field(max_length=3)] = Field(
         default=(), strict=False, description="Addresses of the machines' DNS servers. None: their network's."
     )
@@ -243,7 +241,7 @@ class Kvm(SettingsModel):
         "{docker.io: [https://mirror.example.org]}; * is every registry that is not listed. A URL with a path is used "
         "as it stands, /v2 included. Images of machines must have containerd look into /etc/containerd/certs.d.",
     )
-    proxy: Proxy = Field(default=Proxy(), description="What images are pulled through.")
+    proxy: Proxy = Field(default=Proxy.known(), description="What images are pulled through.")
     cluster_domain: Domain | None = Field(
         default=None,
         description="What names of Services end in. It stays what it is in a cluster. Unset: cluster.local.",
@@ -253,8 +251,8 @@ class Kvm(SettingsModel):
         description="The address that pods ask for names, such as that of a cache on each node. Unset: the tenth of "
         "the cluster's Services, where CoreDNS is.",
     )
-    conntrack: Conntrack = Field(default=Conntrack(), description="Connections that machines remember.")
-    timeouts: Timeouts = Field(default=Timeouts(), description="How long things may take.")
+    conntrack: Conntrack = Field(default=Conntrack.known(), description="Connections that machines remember.")
+    timeouts: Timeouts = Field(default=Timeouts.known(), description="How long things may take.")
     users: dict[UserName, Annotated[tuple[SshKey, ...], Field(min_length=1, strict=False)]] = Field(
         default={}, description="Who may log in to machines by SSH: public keys by the name of the user."
     )
@@ -264,7 +262,7 @@ class Kvm(SettingsModel):
         "which needs no download; cilium, calico or kube-ovn, which Argo CD or networkManifests bring.",
     )
     network_manifests: NetworkManifests = Field(
-        default=NetworkManifests(), description="Where network plugins come from without Argo CD."
+        default=NetworkManifests.known(), description="Where network plugins come from without Argo CD."
     )
 
     def hosts_for(self, infrastructure: str) -> dict[str, KvmHost]:

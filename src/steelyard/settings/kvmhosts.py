@@ -11,11 +11,9 @@
 What a host leaves out are the defaults of one that is this machine.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -126,10 +124,10 @@ class KvmHost(SettingsModel):
         strict=False,
         description="Directories that machines may have inside them: [{path: /srv/data, namespaces: [team-a]}].",
     )
-    networks: HostNetworks = Field(default=HostNetworks(), description="What clusters may be connected by.")
+    networks: HostNetworks = Field(default=HostNetworks.known(), description="What clusters may be connected by.")
 
     @model_validator(mode="after")
-    def _apart(self) -> KvmHost:
+    def _apart(self) -> Self:
         for volume in self.host_volume_roots:
             for root in (*self.storage_roots, *self.image_roots):
                 if f"{volume.path}/".startswith(f"{root}/") or f"{root}/".startswith(f"{volume.path}/"):
@@ -144,7 +142,7 @@ class KvmHost(SettingsModel):
         return self
 
 
-STANDARD: Final = {LOCAL: KvmHost()}
+STANDARD: Final = {LOCAL: KvmHost.known()}
 """What there is where the platform's machines are of kvm and its file names no hosts: this machine."""
 
 

@@ -4,8 +4,6 @@
 is not a number, and `kubernetesVersion: 1.32` is a mistake, not a version.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Annotated, Any, Final, Literal, cast
 
@@ -104,7 +102,7 @@ def _environment(
     protect_databases: bool = False,
 ) -> Environment:
     control_plane_replicas, worker_replicas, cpu_cores, memory_gi, disk_gb = sizes
-    return Environment(
+    return Environment.known(
         purpose=purpose,
         aliases=aliases,
         control_plane_replicas=control_plane_replicas,
@@ -308,26 +306,26 @@ class Platform(SettingsModel):
         description="The stages of delivery. Six are built in: what the file leaves out of one keeps its default. "
         "Others may be added under any name; each says with `like` which built-in one has what it leaves out.",
     )
-    previews: Previews = Field(default=Previews(), description="Environments of pull requests.")
+    previews: Previews = Field(default=Previews.known(), description="Environments of pull requests.")
     versions: Versions = Field(
-        default=Versions(), description="Which versions of Kubernetes clusters may have, on which infrastructure."
+        default=Versions.known(), description="Which versions of Kubernetes clusters may have, on which infrastructure."
     )
     cluster_network: ClusterNetwork = Field(
-        default=ClusterNetwork(), description="Address ranges inside workload clusters."
+        default=ClusterNetwork.known(), description="Address ranges inside workload clusters."
     )
     networks: Networks = Field(
-        default=Networks(), description="Address ranges of clusters that are not isolated from each other."
+        default=Networks.known(), description="Address ranges of clusters that are not isolated from each other."
     )
-    integrations: Integrations = Field(default=Integrations(), description="Programs to work together with.")
-    simulated: Simulated = Field(default=Simulated(), description="How simulated machines behave.")
-    kubevirt: Kubevirt = Field(default=Kubevirt(), description="Machines that KubeVirt runs.")
-    kvm: Kvm = Field(default=Kvm(), validate_default=True, description="Machines of plain KVM hosts.")
-    postgresql: PostgreSQL = Field(default=PostgreSQL(), description="The server that databases are made on.")
-    redis: Redis = Field(default=Redis(), description="How caches are made.")
-    audit: Audit = Field(default=Audit(), description="The log of requests.")
-    limits: Limits = Field(default=Limits(), description="How much is done at once.")
+    integrations: Integrations = Field(default=Integrations.known(), description="Programs to work together with.")
+    simulated: Simulated = Field(default=Simulated.known(), description="How simulated machines behave.")
+    kubevirt: Kubevirt = Field(default=Kubevirt.known(), description="Machines that KubeVirt runs.")
+    kvm: Kvm = Field(default=Kvm.known(), validate_default=True, description="Machines of plain KVM hosts.")
+    postgresql: PostgreSQL = Field(default=PostgreSQL.known(), description="The server that databases are made on.")
+    redis: Redis = Field(default=Redis.known(), description="How caches are made.")
+    audit: Audit = Field(default=Audit.known(), description="The log of requests.")
+    limits: Limits = Field(default=Limits.known(), description="How much is done at once.")
     connection_secrets: ConnectionSecrets = Field(
-        default=ConnectionSecrets(),
+        default=ConnectionSecrets.known(),
         description="Where claims may have kubeconfigs written, besides their own namespaces.",
     )
 

@@ -1,7 +1,5 @@
 """What carries the traffic of pods on machines that come without a network, and where its manifests come from."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field

@@ -8,10 +8,8 @@
 Without pools all clusters have the ranges of `clusterNetwork`, which is right where they are isolated.
 """
 
-from __future__ import annotations
-
 import ipaddress
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -50,7 +48,7 @@ class Pools(SettingsModel):
     )
 
     @model_validator(mode="after")
-    def _fits(self) -> Pools:
+    def _fits(self) -> Self:
         for pool in self.pools:
             if ipaddress.ip_network(pool).prefixlen > self.prefix:
                 raise ValueError(f"{pool} has no room for a range of /{self.prefix}; make prefix larger")
@@ -86,8 +84,8 @@ class Networks(SettingsModel):
     """Address ranges of clusters, for where clusters can reach each other or the management cluster. With pools, each
     new cluster gets ranges of its own and keeps them; clusters that exist stay as they are."""
 
-    pods: PodPools = Field(default=PodPools(), description="Addresses of pods.")
-    services: ServicePools = Field(default=ServicePools(), description="Addresses of Services.")
+    pods: PodPools = Field(default=PodPools.known(), description="Addresses of pods.")
+    services: ServicePools = Field(default=ServicePools.known(), description="Addresses of Services.")
     reserved: tuple[Network, ...] = Field(
         default=(),
         strict=False,
@@ -104,7 +102,7 @@ class Networks(SettingsModel):
     )
 
     @model_validator(mode="after")
-    def _apart(self) -> Networks:
+    def _apart(self) -> Self:
         for one in self.pods.pools:
             for other in self.services.pools:
                 if overlap(one, other):

@@ -1,7 +1,5 @@
 """PostgreSQL servers: one that the platform runs itself, or one that is there already and reached by a DSN."""
 
-from __future__ import annotations
-
 import ipaddress
 from typing import Annotated, Final, Literal, Protocol, Self
 from urllib.parse import parse_qsl, unquote, urlsplit

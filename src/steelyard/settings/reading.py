@@ -30,7 +30,7 @@ def read(
 ) -> Platform:
     """The platform's settings from where they are to be found, or the defaults."""
     path = find(explicit, environ=environ, directory=directory)
-    return load(path) if path is not None else Platform()
+    return load(path) if path is not None else Platform.known()
 
 
 def find(

@@ -12,6 +12,7 @@ platform file itself: whoever has lost theirs can copy it.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -69,6 +70,10 @@ def read(text: str, origin: str, *, infrastructures: Sequence[str] = OFFERED) ->
         path = Path(str(head["path"])) if head["path"] else None
     except (StopIteration, ValueError, KeyError, TypeError):
         return Remembered(None, None, f"{origin} is damaged")
+    defaults = Platform.known()
+    if text == _text(path, _of_defaults()) and defaults.infrastructure in infrastructures:
+        # Known without a look at every value, and most platforms have no file.
+        return Remembered(path, defaults)
     try:
         return Remembered(path, reading.parse(text, origin, infrastructures=infrastructures))
     except SettingsError as error:
@@ -102,7 +107,7 @@ def choose(
             raise SettingsError([Problem(str(path), 0, "is written by the platform; copy it, and name the copy")])
         return Chosen(reading.load(path, infrastructures=infrastructures), path.absolute())
     if remembered is None or remembered.path is None:
-        return Chosen(Platform(), None)
+        return Chosen(Platform.known(), None)
     if not remembered.path.is_file():
         raise SettingsError(
             [
@@ -119,7 +124,19 @@ def choose(
 
 def text(chosen: Chosen) -> str:
     """What is kept, for `read`."""
-    head = json.dumps({"format": _FORMAT, "path": str(chosen.path) if chosen.path else ""}, separators=(",", ":"))
-    settings = chosen.platform.model_dump(mode="json", by_alias=True)
-    written = yaml.dump(settings, Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=1000)
+    has_defaults = chosen.platform == Platform.known()
+    return _text(chosen.path, _of_defaults() if has_defaults else _written(chosen.platform))
+
+
+def _text(path: Path | None, written: str) -> str:
+    head = json.dumps({"format": _FORMAT, "path": str(path) if path else ""}, separators=(",", ":"))
     return f"{_NOTE}{_HEAD}{head}\n{written}"
+
+
+def _written(platform: Platform) -> str:
+    return yaml.dump(platform.written(), Dumper=_DUMPER, sort_keys=False, allow_unicode=True, width=1000)
+
+
+@functools.cache
+def _of_defaults() -> str:
+    return _written(Platform.known())

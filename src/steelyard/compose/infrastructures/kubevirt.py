@@ -137,5 +137,5 @@ def _guest(shape: Shape, sizes: Sizes, disk: str) -> Object:
     }
 
 
-KUBEVIRT: Final = infrastructure(Kubevirt(), SharedServices(), Versions())
+KUBEVIRT: Final = infrastructure(Kubevirt.known(), SharedServices.known(), Versions.known())
 """With the settings that a platform has where its file says nothing."""

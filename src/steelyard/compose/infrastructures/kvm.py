@@ -200,5 +200,5 @@ def _control_plane_bootstrap(shape: Shape, settings: Kvm, domain: str) -> Object
     return {**made, **kubeproxy.bootstrap(settings.conntrack, told)}
 
 
-KVM: Final = _configured(Platform())
+KVM: Final = _configured(Platform.known())
 """With the settings that a platform has where its file says nothing."""
