@@ -33,7 +33,7 @@ class NoteParameters(ApiModel):
     pages: Annotated[int, Field(ge=1, le=5)] | None = Field(default=None, description="On how many. Default: 1.")
 
 
-class NoteSpec(ClaimSpec[NoteParameters]):
+class NoteSpec(ClaimSpec):
     """The note asked for."""
 
     parameters: NoteParameters = Field(description="What is to be kept.")

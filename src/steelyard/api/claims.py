@@ -4,7 +4,7 @@ A claim kind inherits both and adds its own parameters. Crossplane knows the sam
 claim made for it is accepted as it stands.
 """
 
-from typing import Annotated, Final, Generic, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -53,15 +53,14 @@ class CompositeReference(ApiModel):
     name: ObjectName = Field(description="Name of the composite.")
 
 
-P = TypeVar("P", bound=ApiModel)
-
-
-class ClaimSpec(ApiModel, Generic[P]):
+class ClaimSpec(ApiModel):
     """The fields beside `parameters` are those of a Crossplane claim. Where Crossplane runs, it acts on those about
     compositions; embedded, there is one composition for each kind, and they are kept without effect.
     """
 
-    parameters: P
+    parameters: Any
+    """Each kind says which. A type variable would have pydantic make a model ready for each, whether it is used or
+    not."""
     write_connection_secret_to_ref: SecretReference | None = Field(
         default=None, description="A Secret to write what is needed to connect into."
     )

@@ -130,7 +130,7 @@ class Parameters(ClusterFields, Sizes):
     """What kind of cluster."""
 
 
-class KubernetesClusterSpec(ClaimSpec[Parameters]):
+class KubernetesClusterSpec(ClaimSpec):
     """The cluster asked for. The fields beside `parameters` are those of a Crossplane claim, so that a claim made for
     Crossplane is accepted as it stands; embedded, those about compositions are kept without effect.
     """

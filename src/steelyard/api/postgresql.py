@@ -232,7 +232,7 @@ class Parameters(ApiModel):
     deliver_to: DeliverTo | None = Field(default=None, description=DELIVER_TO)
 
 
-class PostgreSQLInstanceSpec(ClaimSpec[Parameters]):
+class PostgreSQLInstanceSpec(ClaimSpec):
     """The database asked for. The fields beside `parameters` are those of a Crossplane claim, so that a claim made for
     Crossplane is accepted as it stands; embedded, those about compositions are kept without effect.
     """

@@ -56,7 +56,7 @@ class Parameters(ApiModel):
     )
 
 
-class PostgreSQLAccessSpec(ClaimSpec[Parameters]):
+class PostgreSQLAccessSpec(ClaimSpec):
     parameters: Parameters = Field(description="Which database, and what may be done there.")
     write_connection_secret_to_ref: SecretReference | None = Field(
         default=None,

@@ -65,7 +65,7 @@ class Parameters(ApiModel):
     deliver_to: DeliverTo | None = Field(default=None, description=DELIVER_TO)
 
 
-class RedisInstanceSpec(ClaimSpec[Parameters]):
+class RedisInstanceSpec(ClaimSpec):
     """The cache asked for. The fields beside `parameters` are those of a Crossplane claim, so that a claim made for
     Crossplane is accepted as it stands; embedded, those about compositions are kept without effect.
     """

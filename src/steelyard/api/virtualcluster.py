@@ -78,7 +78,7 @@ class Parameters(ApiModel):
     )
 
 
-class VirtualClusterSpec(ClaimSpec[Parameters]):
+class VirtualClusterSpec(ClaimSpec):
     """The cluster asked for. The fields beside `parameters` are those of a Crossplane claim, so that a claim made for
     Crossplane is accepted as it stands; embedded, those about compositions are kept without effect.
     """

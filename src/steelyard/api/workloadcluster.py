@@ -61,7 +61,7 @@ class Parameters(ClusterFields, Sizes):
     """What kind of cluster."""
 
 
-class WorkloadClusterSpec(ClaimSpec[Parameters]):
+class WorkloadClusterSpec(ClaimSpec):
     """The cluster asked for. The fields beside `parameters` are those of a Crossplane claim, so that a claim made for
     Crossplane is accepted as it stands. Where Crossplane runs, it acts on those about compositions; embedded, there is
     one composition, and they are kept without effect.

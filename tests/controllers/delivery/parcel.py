@@ -30,7 +30,7 @@ class Parameters(ApiModel):
     deliver_to: DeliverTo | None = Field(default=None, description=DELIVER_TO)
 
 
-class ParcelSpec(ClaimSpec[Parameters]):
+class ParcelSpec(ClaimSpec):
     """The parcel asked for."""
 
     parameters: Parameters = Field(description="What is to be delivered.")
