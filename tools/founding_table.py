@@ -20,6 +20,7 @@ from steelyard.kube import ages, objects
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from steelyard.kube.server.access import defaults
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.space import premade
 from steelyard.kube.server.space.premade import Premade
@@ -29,7 +30,7 @@ from steelyard.settings import Platform
 
 _MOMENT: Final = datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)
 _SPACE: Final = "main/"
-_KINDS: Final = (CUSTOM_RESOURCE_DEFINITIONS, policies.POLICIES, policies.BINDINGS)
+_KINDS: Final = (*defaults.RESOURCES.values(), CUSTOM_RESOURCE_DEFINITIONS, policies.POLICIES, policies.BINDINGS)
 _TAKEN: Final = tuple(f"{_SPACE}{each.group}/{each.plural}/" for each in _KINDS)
 
 
@@ -55,6 +56,7 @@ async def _made(platform: Platform) -> str:
             upstream = [each for each in definitions if not app.is_own(each)]
             await defining.define(client, own, upstream, field_manager=app.FIELD_MANAGER, tell=print)
 
+        await group(founding.ROLES, api.access.activate)
         await group(founding.KINDS, lambda: define(shipped.definitions(platform, offered)))
         await group(founding.LIFECYCLE, lambda: define(clusterapi.crds()))
         for provider in parts.PROVIDERS:

@@ -205,7 +205,6 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         identity = _identity(options, clock.now())
         _check_platform(options, store)
         api = await Api.start(store)
-        await api.access.activate()
         stack.push_async_callback(api.close)
         client = LocalClient(api, CONTROLLERS, field_manager=FIELD_MANAGER)
         owners = await _found(api, client, options)
@@ -307,10 +306,11 @@ async def _prepare(
 
 
 async def _found(api: Api, client: Client, options: Options) -> list[Owner]:
-    """The kinds and the policies that guard claims; those kinds of ours that are somebody else's."""
+    """The roles, the kinds and the policies that guard claims; those kinds of ours that are somebody else's."""
     wanted = [provider for provider in options.providers if provider.is_wanted(options.platform)]
-    made = founding.read(options.platform.domain) if _is_standard(options) else None
-    if made is None:
+    made = founding.read(options.platform.domain)
+    await api.access.activate(are_laid=made is not None and await api.lay(made.of([founding.ROLES])))
+    if made is None or not _is_standard(options):
         owners = await _define_kinds(client, options, wanted)
         await guard_claims(api, client, options.platform, options.offering)
         return owners

@@ -1,4 +1,5 @@
-"""What every new platform begins with, made ahead: the definitions of its kinds and the policies that guard claims.
+"""What every new platform begins with, made ahead: Kubernetes' own roles, the definitions of its kinds and the policies
+that guard claims.
 
 To make them from the models, judge them, merge them field by field and bring each definition to where it is served took
 a third of a start, and as much memory as a hundred clusters. `founding.txt` has what came of that, as the server stores
@@ -27,6 +28,7 @@ from steelyard.settings import Platform
 TABLE: Final = Path(__file__).with_name("founding.txt")
 DOMAIN: Final = "domain.invalid"
 """Stands for the platform's domain in the table; it is no domain of anybody's."""
+ROLES: Final = "roles"
 KINDS: Final = "kinds"
 LIFECYCLE: Final = "lifecycle"
 GUARDS: Final = "guards"

@@ -69,10 +69,12 @@ class Access:
     def is_active(self) -> bool:
         return self._activation is not None and self._activation.done()
 
-    async def activate(self) -> None:
-        """Writes what is missing of the defaults, and follows what is stored from now on."""
+    async def activate(self, *, are_laid: bool = False) -> None:
+        """Writes what is missing of the defaults, and follows what is stored from now on. `are_laid`: all of them are
+        stored, and as they should be.
+        """
         if self._activation is None:
-            self._activation = asyncio.ensure_future(self._activate())
+            self._activation = asyncio.ensure_future(self._activate(are_laid=are_laid))
         try:
             await asyncio.shield(self._activation)
         except errors.ApiError:
@@ -84,8 +86,22 @@ class Access:
         if self.rbac.has_stored or self._core.store.scan(self._core.prefix(SERVICE_ACCOUNTS), limit=1):
             await self.activate()
 
-    async def _activate(self) -> None:
+    async def _activate(self, *, are_laid: bool) -> None:
         """Everything is queued in one go, which the store makes one commit of."""
+        core = self._core
+        writes: list[Awaitable[object]] = [] if are_laid else self._missing()
+        self._default_accounts.is_active = True
+        for namespace in core.store.scan(core.prefix(NAMESPACES)):
+            self._default_accounts.process(objects.name(namespace.object))
+            writes.append(core.store.settled(self._key(SERVICE_ACCOUNTS, _default_in(namespace))))
+        try:
+            await asyncio.gather(*writes)
+        except StoreError as error:
+            raise unavailable(error) from error
+        self.rbac.follow()
+
+    def _missing(self) -> list[Awaitable[object]]:
+        """The writes of what is missing of the default roles and bindings."""
         core = self._core
         writes: list[Awaitable[object]] = []
         timestamp = core.timestamp()
@@ -101,15 +117,7 @@ class Access:
             has_place = not resource.namespaced or core.namespace(objects.namespace(default)) is not None
             if has_place and core.store.head(key) is None:
                 writes.append(core.put(key, defaults.fresh(default, timestamp), expect=0))
-        self._default_accounts.is_active = True
-        for namespace in core.store.scan(core.prefix(NAMESPACES)):
-            self._default_accounts.process(objects.name(namespace.object))
-            writes.append(core.store.settled(self._key(SERVICE_ACCOUNTS, _default_in(namespace))))
-        try:
-            await asyncio.gather(*writes)
-        except StoreError as error:
-            raise unavailable(error) from error
-        self.rbac.follow()
+        return writes
 
     def _key(self, resource: Resource, obj: Object) -> str:
         return self._core.key(resource, objects.namespace(obj), objects.name(obj))
