@@ -18,23 +18,19 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import uvloop
 
 import steelyard
 from steelyard import collecting, defining, founding, parts, settings, standing
-from steelyard.api import authors, databases, policies
-from steelyard.api.clusterapi import definitions as clusterapi
+from steelyard.api import authors, databases, infrastructures, vaultentries
 from steelyard.api.resources import KVM_HOSTS, KVM_MACHINES
-from steelyard.compose import offering as offerings
-from steelyard.compose import shipped
 from steelyard.compose.infrastructures import kvmhosts
-from steelyard.compose.integrations import vaultplatform
-from steelyard.compose.offering import Offering
+from steelyard.controllers.claims import beginning
 from steelyard.defining import Owner
 from steelyard.frozen import frozen
-from steelyard.installation import consent, credentials, datadir, encryption, opening, presence
+from steelyard.installation import credentials, datadir, encryption, opening, presence
 from steelyard.installation.backup import making, placing
 from steelyard.installation.backup.making import Backups
 from steelyard.installation.datadir import DataDir
@@ -44,9 +40,11 @@ from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.objects import Object
 from steelyard.kube.pki import KeyPair
+from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import logs
 from steelyard.kube.runtime.clock import Clock
+from steelyard.kube.runtime.controller import Controller
 from steelyard.kube.runtime.manager import Manager
 from steelyard.kube.schema import structural
 from steelyard.kube.server import hosting as hostings
@@ -73,6 +71,9 @@ from steelyard.providers.toolkit import machinelogs
 from steelyard.providers.toolkit import services as serviceslist
 from steelyard.providers.toolkit.provider import Ground, Provider, Started
 from steelyard.settings import Chosen, Platform
+
+if TYPE_CHECKING:
+    from steelyard.compose.offering import Offering
 
 PROVIDERS: Final = parts.PROVIDERS
 FIELD_MANAGER = "steelyard"
@@ -102,8 +103,8 @@ class Options:
     """How databases are opened; tests pass one that kills the process at a chosen write, or that skips fsync."""
     clock: Clock = clocks.SYSTEM
     """What certificates go by; tests pass one that they move."""
-    offering: Offering = offerings.STANDARD
-    """The kinds of claims, and what machines are made of."""
+    offering: Offering | None = None
+    """The kinds of claims, and what machines are made of; None for what this version has."""
     providers: tuple[Provider, ...] = PROVIDERS
     """What brings the objects about that claims are made of."""
     without: frozenset[str] = frozenset()
@@ -112,6 +113,17 @@ class Options:
     @property
     def chosen(self) -> Chosen:
         return Chosen(self.platform, self.platform_file)
+
+    @property
+    def offered(self) -> Offering:
+        """Large: to be asked for only where a claim, a definition or a policy is to be made of it."""
+        from steelyard.compose import offering
+
+        return self.offering or offering.STANDARD
+
+    @property
+    def infrastructure_names(self) -> tuple[str, ...]:
+        return infrastructures.OFFERED if self.offering is None else self.offering.infrastructure_names
 
     @property
     def runs(self) -> frozenset[str]:
@@ -207,9 +219,8 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         api = await Api.start(store)
         stack.push_async_callback(api.close)
         client = LocalClient(api, CONTROLLERS, field_manager=FIELD_MANAGER)
-        owners = await _found(api, client, options)
-        mark = standing.Mark(*vaultplatform.MARK, vaultplatform.KINDS)
-        await standing.keep(client, vaultplatform.standing(options.platform), mark, FIELD_MANAGER)
+        claims, owners = await _found(api, client, options)
+        await _keep_in_vault(client, options)
         await _keep_hosts(client, options)
 
         renewals = Renewals(clock)
@@ -249,7 +260,9 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         )
         for owner in owners:
             options.tell(str(owner))
-        units = await _prepare(manager, ground, options, owners, hostings)
+        if parts.CLAIMS in options.runs:
+            beginning.with_the_first(manager, claims, lambda: _of_claims(manager, options, owners))
+        units = await _prepare(manager, ground, options, hostings)
         for unit in units:
             checks |= unit.checks
         rotation = encryption.Rotation(options.data_dir.encryption_keys, sealer, stores)
@@ -280,21 +293,28 @@ async def started(options: Options) -> AsyncGenerator[Running]:
 
 def _check_platform(options: Options, store: Store) -> None:
     """Nobody's machines are replaced because the platform was started in another directory."""
-    remembered = settings.recall(options.data_dir.remembered, infrastructures=options.offering.infrastructure_names)
-    outcome = consent.foreseen(store, remembered, options.chosen, options.offering)
+    remembered = settings.recall(options.data_dir.remembered, infrastructures=options.infrastructure_names)
+    is_new = remembered is None and not store.revision
+    if is_new or (remembered is not None and remembered.platform == options.platform):
+        return
+    from steelyard.installation import consent
+
+    outcome = consent.foreseen(store, remembered, options.chosen, options.offered)
     if outcome.needs_consent and not options.accepts_platform_change:
         raise CannotStart(consent.refusal(outcome, remembered, options.chosen, options.data_dir))
     for line in outcome.lines:
         options.tell(line)
 
 
-async def _prepare(
-    manager: Manager, ground: Ground, options: Options, owners: Sequence[Owner], hostings: Sequence[Hosting]
-) -> list[Started]:
-    """Everything that the manager is to run; the providers, as they were started."""
+def _of_claims(manager: Manager, options: Options, owners: Sequence[Owner]) -> Sequence[Controller]:
+    offering = defining.left(options.offered, options.platform.domain, owners)
+    return parts.of_claims(manager, options.platform, offering)
+
+
+async def _prepare(manager: Manager, ground: Ground, options: Options, hostings: Sequence[Hosting]) -> list[Started]:
+    """What the manager is to run from the beginning; the providers, as they were started."""
     at_end = ground.stack.push_async_callback
-    offering = defining.left(options.offering, options.platform.domain, owners)
-    found = parts.controllers(manager, options.platform, offering, options.runs, at_end, hostings)
+    found = parts.controllers(manager, options.runs, at_end, hostings)
     units = [
         await provider.start(dataclasses.replace(ground, folder=ground.folder / provider.name))
         for provider in options.providers
@@ -305,15 +325,16 @@ async def _prepare(
     return units
 
 
-async def _found(api: Api, client: Client, options: Options) -> list[Owner]:
-    """The roles, the kinds and the policies that guard claims; those kinds of ours that are somebody else's."""
+async def _found(api: Api, client: Client, options: Options) -> tuple[Sequence[Resource], Sequence[Owner]]:
+    """The roles, the kinds and the policies that guard claims. The kinds of claims that are ours to look after, and
+    those of our kinds that are somebody else's."""
     wanted = [provider for provider in options.providers if provider.is_wanted(options.platform)]
     made = founding.read(options.platform.domain)
     await api.access.activate(are_laid=made is not None and await api.lay(made.of([founding.ROLES])))
     if made is None or not _is_standard(options):
         owners = await _define_kinds(client, options, wanted)
-        await guard_claims(api, client, options.platform, options.offering)
-        return owners
+        await guard_claims(api, client, options.platform, options.offered)
+        return _left([kind.resource(options.platform.domain) for kind in options.offered.kinds], owners), owners
     lifecycle = [founding.LIFECYCLE] if parts.LIFECYCLE in options.runs else []
     kinds = made.of((founding.KINDS, *lifecycle, *(founding.of_provider(each.name) for each in wanted)))
     owners = [] if await api.lay(kinds) else await _define_kinds(client, options, wanted)
@@ -321,20 +342,28 @@ async def _found(api: Api, client: Client, options: Options) -> list[Owner]:
     if guards and await api.lay(guards):
         api.stamp({(each.group, each.plural): authors.stamp for each in made.claims})
     else:
-        await guard_claims(api, client, options.platform, options.offering)
-    return owners
+        await guard_claims(api, client, options.platform, options.offered)
+    return _left(made.claims, owners), owners
+
+
+def _left(claims: Sequence[Resource], owners: Sequence[Owner]) -> list[Resource]:
+    taken = {each.definition for each in owners}
+    return [each for each in claims if each.group_resource not in taken]
 
 
 def _is_standard(options: Options) -> bool:
     """Whether everything that is offered is what this version has."""
-    return options.offering is offerings.STANDARD and all(each in PROVIDERS for each in options.providers)
+    return options.offering is None and all(each in PROVIDERS for each in options.providers)
 
 
 async def _define_kinds(client: Client, options: Options, wanted: Sequence[Provider]) -> list[Owner]:
     """Applies the CRDs of all our kinds, and upstream's where nobody has; unchanged ones are left alone. Those kinds
     of ours that are somebody else's."""
+    from steelyard.api.clusterapi import definitions as clusterapi
+    from steelyard.compose import shipped
+
     of_providers = [each for provider in wanted for each in provider.definitions()]
-    own = [*shipped.definitions(options.platform, options.offering), *filter(is_own, of_providers)]
+    own = [*shipped.definitions(options.platform, options.offered), *filter(is_own, of_providers)]
     upstream = [each for each in of_providers if not is_own(each)]
     if parts.LIFECYCLE in options.runs:
         upstream += clusterapi.crds()
@@ -347,22 +376,38 @@ def is_own(crd: Object) -> bool:
     return objects.at(crd, "spec", "group") == databases.GROUP
 
 
-async def guard_claims(api: Api, client: Client, platform: Platform, offering: Offering = offerings.STANDARD) -> None:
+async def guard_claims(api: Api, client: Client, platform: Platform, offering: Offering | None = None) -> None:
     """From before the first request on, a claim acts with its author's rights, and names what there is."""
-    resources = [kind.resource(platform.domain) for kind in offering.kinds]
+    from steelyard.api import policies
+    from steelyard.compose import shipped
+    from steelyard.compose.offering import STANDARD
+
+    offered = offering or STANDARD
+    resources = [kind.resource(platform.domain) for kind in offered.kinds]
     api.stamp({(each.group, each.plural): authors.stamp for each in resources})
-    for policy, _ in shipped.guards(Platform.known(), offerings.STANDARD):
+    for policy, _ in shipped.guards(Platform.known(), STANDARD):
         # What a platform file or somebody's kind makes of them is no text of ours, and is judged like any other.
         compiling.vouch(objects.mapping(policy["spec"]))
-    for policy, binding in shipped.guards(platform, offering):
+    for policy, binding in shipped.guards(platform, offered):
         await standing.ensure(client, policies.POLICIES, policy, field_manager=FIELD_MANAGER)
         await standing.ensure(client, policies.BINDINGS, binding, field_manager=FIELD_MANAGER)
+
+
+async def _keep_in_vault(client: Client, options: Options) -> None:
+    """What the platform file has kept in Vault, whoever claims."""
+    wanted: Sequence[tuple[Resource, Object]] = ()
+    if options.platform.integrations.vault.enabled:
+        from steelyard.compose.integrations import vaultplatform
+
+        wanted = vaultplatform.standing(options.platform)
+    mark = standing.Mark(*vaultentries.STANDING, vaultentries.STANDING_KINDS)
+    await standing.keep(client, wanted, mark, FIELD_MANAGER)
 
 
 async def _keep_hosts(client: Client, options: Options) -> None:
     """The KVM hosts of the platform file. One that it no longer names stays while machines are on it: nobody else would
     know where they are."""
-    if not any(kind.resource == KVM_HOSTS for each in options.offering.infrastructures for kind in each.kinds):
+    if options.offering is not None and KVM_HOSTS not in _infrastructure_kinds(options.offering):
         return
     machines = (await client.list(KVM_MACHINES)).items
     in_use = {str(host) for each in machines if (host := objects.at(each, "spec", "host"))}
@@ -372,6 +417,10 @@ async def _keep_hosts(client: Client, options: Options) -> None:
             f"KVMHost {name} is no longer in the platform file (kvm.hosts) and stays, since machines are on it; delete "
             "their clusters, and it goes at the next start"
         )
+
+
+def _infrastructure_kinds(offering: Offering) -> list[Resource]:
+    return [kind.resource for each in offering.infrastructures for kind in each.kinds]
 
 
 def _finish_restore(options: Options) -> None:

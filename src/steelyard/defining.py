@@ -9,16 +9,19 @@ Crossplane's, even if it is called like one of ours: one kind has one owner.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from steelyard import standing
-from steelyard.compose.offering import Offering
 from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource, split_api_version
+
+if TYPE_CHECKING:
+    from steelyard.compose.offering import Offering
 
 _CROSSPLANE: Final = "apiextensions.crossplane.io"
 _XRD: Final = "CompositeResourceDefinition"
@@ -81,7 +84,7 @@ def left(offering: Offering, domain: str, owners: Sequence[Owner]) -> Offering:
     """Without the kinds that are somebody else's."""
     taken = {each.definition for each in owners}
     kinds = tuple(kind for kind in offering.kinds if kind.resource(domain).group_resource not in taken)
-    return Offering(kinds, offering.infrastructures)
+    return dataclasses.replace(offering, kinds=kinds)
 
 
 async def _own(client: Client, wanted: Object, field_manager: str) -> Owner | None:

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from steelyard.api.clusterapi.resources import CLUSTERS
-from steelyard.compose.offering import Offering
 from steelyard.controllers import delivery, lifecycle, virtualclusters
-from steelyard.controllers.claims import controller as claims
 from steelyard.controllers.delivery import controller as delivering
 from steelyard.controllers.lifecycle import needed as lifecycle_needs
 from steelyard.controllers.lifecycle.workload import Workloads
@@ -39,6 +37,9 @@ from steelyard.providers.toolkit.provider import Provider
 from steelyard.providers.vault.unit import PROVIDER as VAULT
 from steelyard.settings import Platform
 
+if TYPE_CHECKING:
+    from steelyard.compose.offering import Offering
+
 CLAIMS: Final = "claims"
 LIFECYCLE: Final = "lifecycle"
 OWN: Final = (CLAIMS, LIFECYCLE)
@@ -50,21 +51,23 @@ def names(providers: Sequence[Provider]) -> tuple[str, ...]:
     return (*OWN, *(each.name for each in providers))
 
 
+def of_claims(manager: Manager, platform: Platform, offering: Offering) -> Sequence[Controller]:
+    """Those of the kinds of claims."""
+    from steelyard.controllers.claims import controller as claims  # with what kinds are composed of: it is large
+
+    return claims.controllers(manager, platform, offering)
+
+
 def controllers(
-    manager: Manager,
-    platform: Platform,
-    offering: Offering,
-    wanted: Collection[str],
-    at_end: Callable[..., object],
-    hostings: Sequence[Hosting],
+    manager: Manager, wanted: Collection[str], at_end: Callable[..., object], hostings: Sequence[Hosting]
 ) -> list[Controller]:
-    """Those of `wanted` parts that are no providers. `at_end` is told what is to be awaited when they have ended.
-    `hostings` are what providers host in this process; there may be more of them later."""
+    """Those of `wanted` parts that are no providers, but for those of the kinds of claims. `at_end` is told what is to
+    be awaited when they have ended. `hostings` are what providers host in this process; there may be more of them
+    later."""
     found: list[Controller] = []
     connect = hosted.shortcut(lambda: hostings, manager.clock, lifecycle.over_https)
     workloads = lifecycle.ways_in(manager, connect)
     if CLAIMS in wanted:
-        found += claims.controllers(manager, platform, offering)
         found += virtualclusters.controllers(manager)
         found += delivery.controllers(manager, workloads)
     if LIFECYCLE in wanted:
@@ -79,6 +82,8 @@ def needed(
     platform: Platform, offering: Offering, wanted: Collection[str], providers: Sequence[Provider]
 ) -> list[Permit]:
     """What these parts must be allowed to do at an API that asks."""
+    from steelyard.controllers.claims import controller as claims  # as above
+
     found: list[Permit] = []
     if CLAIMS in wanted:
         found += (*claims.needed(platform, offering), *keys.NEEDED, *delivering.NEEDED)

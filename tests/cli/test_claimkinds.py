@@ -176,7 +176,7 @@ def _kind(_domain: str) -> Kind:
 
 @pytest.mark.usefixtures("gardens")
 def test_a_kind_that_is_offered_gets_a_create_command_of_its_own(terminal: Terminal) -> None:
-    cluster = offered.STANDARD.kinds[0]
+    cluster = offered.current().kinds[0]
     garden_kind = dataclasses.replace(
         cluster, noun="garden", nouns="gardens", parameters=GardenParameters, definition=_kind
     )

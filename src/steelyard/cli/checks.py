@@ -43,9 +43,7 @@ def run(where: DataDir, platform_file: Path | None, hints: Hints) -> Iterator[Fi
     yield _sqlite()
     platform: Platform | None = None
     try:
-        chosen = settings.choose(
-            platform_file, where.remembered, infrastructures=offered.current().infrastructure_names
-        )
+        chosen = settings.choose(platform_file, where.remembered, infrastructures=offered.infrastructure_names())
     except settings.SettingsError as error:
         yield Finding("FAIL", "platform file", str(error))
     else:
@@ -156,7 +154,7 @@ def _platform(where: DataDir, hints: Hints) -> Iterator[Finding]:
     if not instance.url:
         yield Finding("note", "platform", f"process {instance.pid} is starting")
         return
-    remembered = settings.recall(where.remembered, infrastructures=offered.current().infrastructure_names)
+    remembered = settings.recall(where.remembered, infrastructures=offered.infrastructure_names())
     domain = remembered.platform.domain if remembered is not None and remembered.platform is not None else ""
     try:
         seen = asyncio.run(_ask(kubeconfigs.load(where.kubeconfig).resolve(), domain))

@@ -134,7 +134,7 @@ def _of_parameters(claim: Object, subject: str) -> Iterator[Finding]:
         if version and (problem := versions.problem(version)):
             yield Finding("FAIL", subject, f"{field}: {problem}; change it in the claim")
     infrastructure = objects.at(claim, "spec", "parameters", "infrastructure")
-    known = offered.current().infrastructure_names
+    known = offered.infrastructure_names()
     if infrastructure and infrastructure not in known:
         offers = ", ".join(known)
         yield Finding(

@@ -51,7 +51,7 @@ class Before:
 def known(server: Server, given: Given, platform_file: Path | None) -> Known:
     """The file that is named goes first, then what the platform here was started with, then the file at hand."""
     if platform_file is None and server.data_dir is not None:
-        running = settings.recall(server.data_dir.remembered, infrastructures=offered.current().infrastructure_names)
+        running = settings.recall(server.data_dir.remembered, infrastructures=offered.infrastructure_names())
         if running is not None and running.platform is not None:
             return Known(running.platform, running.path)
     chosen = settings_of(session.locate(given.data_dir), platform_file)
@@ -86,7 +86,7 @@ def of_revision(
 
 def _parsed(text: bytes, name: str) -> Platform:
     try:
-        known = offered.current().infrastructure_names
+        known = offered.infrastructure_names()
         return settings.parse(text.decode(), name, infrastructures=known)
     except (SettingsError, UnicodeDecodeError) as error:
         raise CommandError(str(error)) from None

@@ -40,7 +40,7 @@ def environments(ctx: typer.Context, incomplete: str) -> list[str]:
 
     with contextlib.suppress(Exception):
         memory = session.locate(_path(ctx.params.get("data_dir"))).remembered
-        found = settings.recall(memory, infrastructures=offered.current().infrastructure_names)
+        found = settings.recall(memory, infrastructures=offered.infrastructure_names())
         platform = (found.platform if found is not None else None) or settings.Platform.known()
         return [name for name in platform.environment_names() if name.startswith(incomplete)]
     return []

@@ -21,7 +21,7 @@ from steelyard.cli.session import OutputOption, Session
 from steelyard.cli.targets import Found
 from steelyard.cli.waiting import TimeoutOption
 from steelyard.compose.claimkind import ClaimKind
-from steelyard.compose.offering import Offering
+from steelyard.compose.offering import STANDARD, Offering
 from steelyard.kube import errors, objects, plainyaml
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
@@ -52,10 +52,10 @@ _FIXED: tuple[tuple[str, Any, Any], ...] = (
 )
 
 
-def commands(offering: Offering) -> typer.Typer:
-    """`create cluster` and so on."""
+def commands(offering: Offering | None) -> typer.Typer:
+    """`create cluster` and so on; None for the kinds of this version."""
     made = typer.Typer(no_args_is_help=True, help="Create a claim.")
-    for kind in offering.kinds:
+    for kind in (offering or STANDARD).kinds:
         made.command(kind.noun, cls=WithBareDryRun)(_command(kind))
     return made
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import steelyard
 from steelyard.cli import offered, output, verbs
 from steelyard.cli.offered import Program
-from steelyard.compose.offering import STANDARD, Offering
+
+if TYPE_CHECKING:
+    from steelyard.compose.offering import Offering
 
 
-def application(offering: Offering = STANDARD, providers: tuple[Any, ...] | None = None) -> typer.Typer:
+def application(offering: Offering | None = None, providers: tuple[Any, ...] | None = None) -> typer.Typer:
     """The program, with a `create` for each kind that is offered. Whoever has kinds or infrastructures of their own
     hands them over here; `providers` are those of `app.Options`.
     """
@@ -38,7 +40,7 @@ def application(offering: Offering = STANDARD, providers: tuple[Any, ...] | None
     return app
 
 
-def _verbs(offering: Offering) -> dict[str, verbs.Add]:
+def _verbs(offering: Offering | None) -> dict[str, verbs.Add]:
     """In the order of the help: commands, then groups of them."""
     command, reaching, group = verbs.command, verbs.reaching, verbs.group
     return {

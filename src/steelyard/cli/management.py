@@ -165,7 +165,7 @@ def chosen(given: Iterable[str] | None, known: tuple[str, ...]) -> tuple[str, ..
 def settings_of(platform_file: Path | None) -> settings.Chosen:
     """Of that file and none that an embedded platform remembers: processes in several places must agree."""
     try:
-        known = offered.current().infrastructure_names
+        known = offered.infrastructure_names()
         return settings.choose(platform_file, Path(os.devnull, "none"), infrastructures=known)
     except settings.SettingsError as error:
         raise CommandError(str(error), code=Exit.USAGE) from None

@@ -6,17 +6,21 @@ Claims of other kinds are found all the same, by their category in the API's dis
 from __future__ import annotations
 
 import contextvars
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from steelyard.compose.offering import STANDARD, Offering
+from steelyard.api import infrastructures
 from steelyard.frozen import frozen
+
+if TYPE_CHECKING:
+    from steelyard.compose.offering import Offering
 
 T = TypeVar("T")
 
 
 @frozen
 class Program:
-    offering: Offering = STANDARD
+    offering: Offering | None = None
+    """None for what this version has. That is large, and many commands do without: it is loaded when asked for."""
     providers: tuple[Any, ...] | None = None
     """What `up` starts beside the controllers, `app.Options.providers`; None for those of this version. The command
     line only hands them on."""
@@ -28,7 +32,17 @@ _current: contextvars.ContextVar[Program] = contextvars.ContextVar("steelyard_pr
 
 def current() -> Offering:
     """That of the program that runs: `main.application` says which."""
+    return own() or _standard()
+
+
+def own() -> Offering | None:
+    """None where the program offers what this version has."""
     return _current.get(_STANDARD).offering
+
+
+def infrastructure_names() -> tuple[str, ...]:
+    found = own()
+    return infrastructures.OFFERED if found is None else found.infrastructure_names
 
 
 def providers(standard: tuple[T, ...]) -> tuple[T, ...]:
@@ -39,3 +53,9 @@ def providers(standard: tuple[T, ...]) -> tuple[T, ...]:
 
 def offer(program: Program) -> None:
     _current.set(program)
+
+
+def _standard() -> Offering:
+    from steelyard.compose import offering
+
+    return offering.STANDARD

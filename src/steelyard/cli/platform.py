@@ -251,7 +251,7 @@ def _run(
                 platform_file=chosen.path,
                 accepts_platform_change=accepts,
                 tell=output.note,
-                offering=offered.current(),
+                offering=offered.own(),
                 providers=providers,
                 without=without,
             ),
@@ -273,7 +273,7 @@ def _run(
 def settings_of(where: DataDir, platform_file: Path | None) -> settings.Chosen:
     """Raises CommandError with everything that is wrong with the file."""
     try:
-        known = offered.current().infrastructure_names
+        known = offered.infrastructure_names()
         return settings.choose(platform_file, where.remembered, infrastructures=known)
     except settings.SettingsError as error:
         raise CommandError(str(error), code=Exit.USAGE) from None

@@ -12,13 +12,12 @@ import asyncio
 import contextlib
 import difflib
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from steelyard.cli import offered, output
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.hints import Hints
 from steelyard.cli.session import Session
-from steelyard.compose.claimkind import ClaimKind
 from steelyard.frozen import frozen
 from steelyard.kube import errors, objects
 from steelyard.kube.client import discovery
@@ -26,6 +25,9 @@ from steelyard.kube.client.discovery import Entry
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
+
+if TYPE_CHECKING:
+    from steelyard.compose.claimkind import ClaimKind
 
 T = TypeVar("T")
 

@@ -205,7 +205,9 @@ async def _prepare(
     checks: list[probes.Check],
 ) -> None:
     at_end = stack.push_async_callback
-    found = parts.controllers(manager, options.platform, options.offering, options.wanted, at_end, ())
+    found = parts.controllers(manager, options.wanted, at_end, ())
+    if parts.CLAIMS in options.wanted:
+        found += parts.of_claims(manager, options.platform, options.offering)
     ground = await _ground(options, client, manager, stack)
     for provider in options.started_providers:
         # Of machines elsewhere it is the API that tells whose they are: any process may look after them.

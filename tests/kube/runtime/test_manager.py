@@ -58,3 +58,31 @@ async def test_a_kind_that_cannot_be_read_holds_up_only_who_needs_it(tmp_path: P
             await running
         await api.close()
         await store.close()
+
+
+async def test_a_controller_that_comes_later_finds_what_is_there(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path / "store.db", fsync=False)
+    api = await Api.start(store)
+    client = LocalClient(api)
+    manager = Manager(client, metrics=Metrics(CollectorRegistry()))
+    first, later, of_secrets = Seen(), Seen(), Seen()
+    manager.add(Controller("first", CONFIG_MAPS, first))
+    running = asyncio.create_task(manager.run())
+    try:
+        await client.create(CONFIG_MAPS, config_map("a"))
+        await client.create(SECRETS, {**config_map("b"), "kind": "Secret"})
+        async with asyncio.timeout(60):
+            assert await first.keys.get() == Key("default", "a")
+            manager.add(Controller("later", CONFIG_MAPS, later))
+            manager.add(Controller("of-secrets", SECRETS, of_secrets))
+            assert await later.keys.get() == Key("default", "a")
+            assert await of_secrets.keys.get() == Key("default", "b")
+            await client.create(CONFIG_MAPS, config_map("c"))
+            assert await later.keys.get() == Key("default", "c")
+    finally:
+        manager.stop()
+        async with asyncio.timeout(60):
+            await running
+        manager.add(Controller("too-late", CONFIG_MAPS, Seen()))
+        await api.close()
+        await store.close()

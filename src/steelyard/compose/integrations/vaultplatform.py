@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from steelyard.api.externalsecrets.kinds import CLUSTER_SECRET_STORES, PUSH_SECRETS
-from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.api.vaultentries import STANDING, STANDING_KINDS, VAULT_ENTRIES
 from steelyard.compose import managed
 from steelyard.compose.integrations import sharedservices, vaultentries, vaultpolicies
 from steelyard.compose.integrations.vaultentries import OWN
@@ -21,10 +21,6 @@ from steelyard.kube.resources import NAMESPACES, SECRETS, Resource
 from steelyard.settings import Platform
 from steelyard.settings.integrations import Vault, VaultSecret
 
-MARK: Final = ("steelyard.dev/standing", "vault")
-"""The label by which they are known, and its value."""
-KINDS: Final[tuple[Resource, ...]] = (PUSH_SECRETS, VAULT_ENTRIES)
-"""Those that are taken away again, in this order."""
 LOGIN: Final = "vault-login"
 LOGIN_KEY: Final = "value"
 """Where the platform's login is kept that is in a file."""
@@ -234,7 +230,7 @@ def _whole(settings: Vault, secret: str, path: str) -> Object:
 
 
 def _labelled(resource: Resource, obj: Object) -> Standing:
-    if resource not in KINDS:
+    if resource not in STANDING_KINDS:
         return resource, obj
-    metadata = {**objects.metadata(obj), "labels": dict((MARK,))}
+    metadata = {**objects.metadata(obj), "labels": dict((STANDING,))}
     return resource, {**obj, "metadata": metadata}

@@ -47,6 +47,8 @@ class Manager:
         self._stop_deadline = stop_deadline
         self._stopping = asyncio.Event()
         self._controllers: list[Controller] = []
+        self._group: asyncio.TaskGroup | None = None
+        self._working: list[asyncio.Task[None]] = []
         self._pace = Pace(clock, self._waiting)
         self._needed: list[Informer] = []
         self.informers.on_recovery = self._hurry
@@ -56,12 +58,14 @@ class Manager:
         return list(self._controllers)
 
     def add(self, controller: Controller) -> None:
-        """Before `run`."""
+        """Before `run`, or while it runs."""
         recorder = Recorder(self.client, controller.name, clock=self.clock)
         controller.attach(
             self.informers, self.client, recorder, clock=self.clock, metrics=self._metrics, pace=self._pace
         )
         self._controllers.append(controller)
+        if self._group is not None and not self._stopping.is_set():
+            self._start(self._group, controller)
 
     def _waiting(self) -> int:
         return sum(len(each.queue) for each in self._controllers)
@@ -74,11 +78,16 @@ class Manager:
             stopping = group.create_task(self._stopping.wait(), name="stop")
             synced = group.create_task(self.informers.wait_synced(), name="sync")
             synced.add_done_callback(self._is_ready)
-            working = [group.create_task(self._work(each), name=each.name) for each in self._controllers]
+            self._group = group
+            for each in self._controllers:
+                self._start(group, each)
             await stopping
-            await self._finish(working)
+            await self._finish()
             synced.cancel()
             informing.cancel()
+
+    def _start(self, group: asyncio.TaskGroup, controller: Controller) -> None:
+        self._working.append(group.create_task(self._work(controller), name=controller.name))
 
     async def _work(self, controller: Controller) -> None:
         for informer in controller.informers:
@@ -148,12 +157,12 @@ class Manager:
             sum(informer.revision for informer in self.informers.all),
         )
 
-    async def _finish(self, working: list[asyncio.Task[None]]) -> None:
+    async def _finish(self) -> None:
         for controller in self._controllers:
             controller.queue.shut_down()
-        if not working:
+        if not self._working:
             return
-        _, late = await asyncio.wait(working, timeout=self._stop_deadline)
+        _, late = await asyncio.wait(self._working, timeout=self._stop_deadline)
         if late:
             _log.warning("reconciles cancelled at shutdown", controllers=",".join(task.get_name() for task in late))
         for task in late:
