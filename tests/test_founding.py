@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from steelyard import app, defining, founding, parts
+from steelyard import app, defining, founding, groundwork, parts
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.compose import offering, shipped
 from steelyard.kube.client.local import LocalClient
@@ -27,10 +27,10 @@ async def test_the_table_has_what_the_long_way_gives(tmp_path: Path, domain: str
     client = LocalClient(api, app.CONTROLLERS, field_manager=app.FIELD_MANAGER)
     of_providers = [each for provider in parts.PROVIDERS for each in provider.definitions()]
     definitions = [*shipped.definitions(platform, offering.STANDARD), *clusterapi.crds(), *of_providers]
-    own = [each for each in definitions if app.is_own(each)]
-    upstream = [each for each in definitions if not app.is_own(each)]
+    own = [each for each in definitions if groundwork.is_own(each)]
+    upstream = [each for each in definitions if not groundwork.is_own(each)]
     await defining.define(client, own, upstream, field_manager=app.FIELD_MANAGER, tell=print)
-    await app.guard_claims(api, client, platform, offering.STANDARD)
+    await groundwork.guard_claims(api, client, platform, offering.STANDARD)
     stored = {each.key.removeprefix("main/"): each.value for each in store.scan("main/") if each.revision > begin}
     stored = {place: value for place, value in stored.items() if not place.startswith("core/serviceaccounts/")}
     await api.close()

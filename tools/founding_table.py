@@ -12,7 +12,7 @@ from typing import Final, cast
 
 import orjson
 
-from steelyard import app, defining, founding, parts, standing
+from steelyard import app, defining, founding, groundwork, parts, standing
 from steelyard.api import policies
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.compose import offering, shipped
@@ -52,8 +52,8 @@ async def _made(platform: Platform) -> str:
             groups[name] = [_with_gaps(each) for each in _stored(store) if each.key not in before]
 
         async def define(definitions: Iterable[Object]) -> None:
-            own = [each for each in definitions if app.is_own(each)]
-            upstream = [each for each in definitions if not app.is_own(each)]
+            own = [each for each in definitions if groundwork.is_own(each)]
+            upstream = [each for each in definitions if not groundwork.is_own(each)]
             await defining.define(client, own, upstream, field_manager=app.FIELD_MANAGER, tell=print)
 
         await group(founding.ROLES, api.access.activate)
@@ -61,7 +61,7 @@ async def _made(platform: Platform) -> str:
         await group(founding.LIFECYCLE, lambda: define(clusterapi.crds()))
         for provider in parts.PROVIDERS:
             await group(founding.of_provider(provider.name), lambda provider=provider: define(provider.definitions()))
-        await group(founding.GUARDS, lambda: app.guard_claims(api, client, platform, offered))
+        await group(founding.GUARDS, lambda: groundwork.guard_claims(api, client, platform, offered))
         await api.close()
         await store.close()
     return founding.text((kind.resource(platform.domain) for kind in offered.kinds), groups)

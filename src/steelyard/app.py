@@ -18,40 +18,30 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import uvloop
 
 import steelyard
-from steelyard import collecting, defining, founding, parts, settings, standing
-from steelyard.api import authors, databases, infrastructures, vaultentries
-from steelyard.api.resources import KVM_HOSTS, KVM_MACHINES
-from steelyard.compose.infrastructures import kvmhosts
+from steelyard import collecting, defining, groundwork, parts, settings
 from steelyard.controllers.claims import beginning
 from steelyard.defining import Owner
 from steelyard.frozen import frozen
 from steelyard.installation import credentials, datadir, encryption, opening, presence
 from steelyard.installation.backup import making, placing
 from steelyard.installation.backup.making import Backups
-from steelyard.installation.datadir import DataDir
-from steelyard.installation.opening import OpenStore
-from steelyard.kube import errors, objects
+from steelyard.kube import errors
 from steelyard.kube.client.interface import Client
 from steelyard.kube.client.local import LocalClient
-from steelyard.kube.objects import Object
 from steelyard.kube.pki import KeyPair
-from steelyard.kube.resources import Resource
 from steelyard.kube.runtime import clock as clocks
 from steelyard.kube.runtime import logs
-from steelyard.kube.runtime.clock import Clock
 from steelyard.kube.runtime.controller import Controller
 from steelyard.kube.runtime.manager import Manager
-from steelyard.kube.schema import structural
 from steelyard.kube.server import hosting as hostings
 from steelyard.kube.server.api import Api
 from steelyard.kube.server.call import SYSTEM_MASTERS, User
 from steelyard.kube.server.definitions import described
-from steelyard.kube.server.expressions import compiling
 from steelyard.kube.server.fairness import memory
 from steelyard.kube.server.fairness.shares import Limits, Shares
 from steelyard.kube.server.hosting import Hosting
@@ -67,16 +57,13 @@ from steelyard.kube.store import record
 from steelyard.kube.store.reserve import Reserve
 from steelyard.kube.store.sealing import Sealer
 from steelyard.kube.store.store import Store
+from steelyard.options import Options
 from steelyard.providers.toolkit import machinelogs
 from steelyard.providers.toolkit import services as serviceslist
-from steelyard.providers.toolkit.provider import Ground, Provider, Started
-from steelyard.settings import Chosen, Platform
-
-if TYPE_CHECKING:
-    from steelyard.compose.offering import Offering
+from steelyard.providers.toolkit.provider import Ground, Started
 
 PROVIDERS: Final = parts.PROVIDERS
-FIELD_MANAGER = "steelyard"
+FIELD_MANAGER: Final = groundwork.FIELD_MANAGER
 CONTROLLERS: Final = User("system:steelyard-controllers", (SYSTEM_MASTERS,))
 
 OnReady = Callable[[str, Path, str], None]
@@ -85,59 +72,6 @@ Companion = Callable[[Client], Awaitable[None]]
 
 class CannotStart(Exception):
     """The platform cannot run here; the message says why and what to do."""
-
-
-@frozen
-class Options:
-    data_dir: DataDir
-    host: str
-    port: int
-    platform: Platform
-    platform_file: Path | None = None
-    """Where the settings are from; None where they are the defaults, or made otherwise."""
-    accepts_platform_change: bool = False
-    """Settings that change claims are refused, unless somebody has agreed to that."""
-    tell: Callable[[str], None] = lambda _: None
-    """Gets what whoever starts the platform should know."""
-    open_store: OpenStore = opening.durably
-    """How databases are opened; tests pass one that kills the process at a chosen write, or that skips fsync."""
-    clock: Clock = clocks.SYSTEM
-    """What certificates go by; tests pass one that they move."""
-    offering: Offering | None = None
-    """The kinds of claims, and what machines are made of; None for what this version has."""
-    providers: tuple[Provider, ...] = PROVIDERS
-    """What brings the objects about that claims are made of."""
-    without: frozenset[str] = frozenset()
-    """Names of `parts` that are not started: somebody else brings their objects about."""
-
-    @property
-    def chosen(self) -> Chosen:
-        return Chosen(self.platform, self.platform_file)
-
-    @property
-    def offered(self) -> Offering:
-        """Large: to be asked for only where a claim, a definition or a policy is to be made of it."""
-        from steelyard.compose import offering
-
-        return self.offering or offering.STANDARD
-
-    @property
-    def infrastructure_names(self) -> tuple[str, ...]:
-        return infrastructures.OFFERED if self.offering is None else self.offering.infrastructure_names
-
-    @property
-    def runs(self) -> frozenset[str]:
-        """Names of the parts that are started."""
-        return frozenset(parts.names(self.providers)) - self.without
-
-    @property
-    def worlds(self) -> dict[Path, str]:
-        """The databases of the providers, and what each stands for."""
-        return {
-            self.data_dir.provider_database(database): provider.stands_for
-            for provider in self.providers
-            for database in provider.databases
-        }
 
 
 @frozen
@@ -219,9 +153,9 @@ async def started(options: Options) -> AsyncGenerator[Running]:
         api = await Api.start(store)
         stack.push_async_callback(api.close)
         client = LocalClient(api, CONTROLLERS, field_manager=FIELD_MANAGER)
-        claims, owners = await _found(api, client, options)
-        await _keep_in_vault(client, options)
-        await _keep_hosts(client, options)
+        claims, owners = await groundwork.lay(api, client, options)
+        await groundwork.keep_in_vault(client, options)
+        await groundwork.keep_hosts(client, options)
 
         renewals = Renewals(clock)
         stack.callback(renewals.close)
@@ -323,104 +257,6 @@ async def _prepare(manager: Manager, ground: Ground, options: Options, hostings:
     for controller in (*found, *(each for unit in units for each in unit.controllers)):
         manager.add(controller)
     return units
-
-
-async def _found(api: Api, client: Client, options: Options) -> tuple[Sequence[Resource], Sequence[Owner]]:
-    """The roles, the kinds and the policies that guard claims. The kinds of claims that are ours to look after, and
-    those of our kinds that are somebody else's."""
-    wanted = [provider for provider in options.providers if provider.is_wanted(options.platform)]
-    made = founding.read(options.platform.domain)
-    await api.access.activate(are_laid=made is not None and await api.lay(made.of([founding.ROLES])))
-    if made is None or not _is_standard(options):
-        owners = await _define_kinds(client, options, wanted)
-        await guard_claims(api, client, options.platform, options.offered)
-        return _left([kind.resource(options.platform.domain) for kind in options.offered.kinds], owners), owners
-    lifecycle = [founding.LIFECYCLE] if parts.LIFECYCLE in options.runs else []
-    kinds = made.of((founding.KINDS, *lifecycle, *(founding.of_provider(each.name) for each in wanted)))
-    owners = [] if await api.lay(kinds) else await _define_kinds(client, options, wanted)
-    guards = made.of([founding.GUARDS]) if founding.has_guards_of(options.platform) else []
-    if guards and await api.lay(guards):
-        api.stamp({(each.group, each.plural): authors.stamp for each in made.claims})
-    else:
-        await guard_claims(api, client, options.platform, options.offered)
-    return _left(made.claims, owners), owners
-
-
-def _left(claims: Sequence[Resource], owners: Sequence[Owner]) -> list[Resource]:
-    taken = {each.definition for each in owners}
-    return [each for each in claims if each.group_resource not in taken]
-
-
-def _is_standard(options: Options) -> bool:
-    """Whether everything that is offered is what this version has."""
-    return options.offering is None and all(each in PROVIDERS for each in options.providers)
-
-
-async def _define_kinds(client: Client, options: Options, wanted: Sequence[Provider]) -> list[Owner]:
-    """Applies the CRDs of all our kinds, and upstream's where nobody has; unchanged ones are left alone. Those kinds
-    of ours that are somebody else's."""
-    from steelyard.api.clusterapi import definitions as clusterapi
-    from steelyard.compose import shipped
-
-    of_providers = [each for provider in wanted for each in provider.definitions()]
-    own = [*shipped.definitions(options.platform, options.offered), *filter(is_own, of_providers)]
-    upstream = [each for each in of_providers if not is_own(each)]
-    if parts.LIFECYCLE in options.runs:
-        upstream += clusterapi.crds()
-    for crd in (*own, *upstream):
-        structural.vouch_for(crd)
-    return await defining.define(client, own, upstream, field_manager=FIELD_MANAGER, tell=options.tell)
-
-
-def is_own(crd: Object) -> bool:
-    return objects.at(crd, "spec", "group") == databases.GROUP
-
-
-async def guard_claims(api: Api, client: Client, platform: Platform, offering: Offering | None = None) -> None:
-    """From before the first request on, a claim acts with its author's rights, and names what there is."""
-    from steelyard.api import policies
-    from steelyard.compose import shipped
-    from steelyard.compose.offering import STANDARD
-
-    offered = offering or STANDARD
-    resources = [kind.resource(platform.domain) for kind in offered.kinds]
-    api.stamp({(each.group, each.plural): authors.stamp for each in resources})
-    for policy, _ in shipped.guards(Platform.known(), STANDARD):
-        # What a platform file or somebody's kind makes of them is no text of ours, and is judged like any other.
-        compiling.vouch(objects.mapping(policy["spec"]))
-    for policy, binding in shipped.guards(platform, offered):
-        await standing.ensure(client, policies.POLICIES, policy, field_manager=FIELD_MANAGER)
-        await standing.ensure(client, policies.BINDINGS, binding, field_manager=FIELD_MANAGER)
-
-
-async def _keep_in_vault(client: Client, options: Options) -> None:
-    """What the platform file has kept in Vault, whoever claims."""
-    wanted: Sequence[tuple[Resource, Object]] = ()
-    if options.platform.integrations.vault.enabled:
-        from steelyard.compose.integrations import vaultplatform
-
-        wanted = vaultplatform.standing(options.platform)
-    mark = standing.Mark(*vaultentries.STANDING, vaultentries.STANDING_KINDS)
-    await standing.keep(client, wanted, mark, FIELD_MANAGER)
-
-
-async def _keep_hosts(client: Client, options: Options) -> None:
-    """The KVM hosts of the platform file. One that it no longer names stays while machines are on it: nobody else would
-    know where they are."""
-    if options.offering is not None and KVM_HOSTS not in _infrastructure_kinds(options.offering):
-        return
-    machines = (await client.list(KVM_MACHINES)).items
-    in_use = {str(host) for each in machines if (host := objects.at(each, "spec", "host"))}
-    mark = standing.Mark(*kvmhosts.MARK, kvmhosts.KINDS)
-    for name in await standing.keep(client, kvmhosts.standing(options.platform), mark, FIELD_MANAGER, spared=in_use):
-        options.tell(
-            f"KVMHost {name} is no longer in the platform file (kvm.hosts) and stays, since machines are on it; delete "
-            "their clusters, and it goes at the next start"
-        )
-
-
-def _infrastructure_kinds(offering: Offering) -> list[Resource]:
-    return [kind.resource for each in offering.infrastructures for kind in each.kinds]
 
 
 def _finish_restore(options: Options) -> None:

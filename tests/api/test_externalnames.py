@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from steelyard import app, settings
+from steelyard import groundwork, settings
 from steelyard.api.crossplane import EXTERNAL_NAME
 from steelyard.compose import offering
 from steelyard.compose.composed import NOTHING
@@ -168,7 +168,7 @@ async def test_a_stored_claim_is_not_locked_out_by_another_platform_file(tmp_pat
     async with opened(tmp_path) as stage:
         await stage.client.create(resource_of(claim), claim)
         stage.platform = settings.parse("environments: {dev-two: {like: dev}}")
-        await app.guard_claims(stage.api, stage.client, stage.platform)
+        await groundwork.guard_claims(stage.api, stage.client, stage.platform)
         await stage.start()
         await stage.settle()
         found = await stage.client.get(resource_of(claim), "shop", NAMESPACE)

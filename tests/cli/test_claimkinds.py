@@ -180,7 +180,7 @@ def test_a_kind_that_is_offered_gets_a_create_command_of_its_own(terminal: Termi
     garden_kind = dataclasses.replace(
         cluster, noun="garden", nouns="gardens", parameters=GardenParameters, definition=_kind
     )
-    offering = dataclasses.replace(offered.STANDARD, kinds=(cluster, garden_kind))
+    offering = dataclasses.replace(offered.current(), kinds=(cluster, garden_kind))
     program = main.application(offering)
     names = [command.name for command in cli_reference.commands(program)]
     assert {"create cluster", "create garden"} <= set(names)

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, cast
 
-from steelyard import app, settings
+from steelyard import groundwork, settings
 from steelyard.api import crd, resources, workloadcluster
 from steelyard.api.clusterapi import definitions, wellknown
 from steelyard.api.clusterapi import resources as clusterapi_resources
@@ -227,7 +227,7 @@ async def opened(
         api = await Api.start(store)
         stack.push_async_callback(api.close)
         client = cast(Client, LocalClient(api))
-        await app.guard_claims(api, client, platform)
+        await groundwork.guard_claims(api, client, platform)
         stage = Stage(store, api, client, platform)
         await stage.namespace(NAMESPACE)
         await stage.start()

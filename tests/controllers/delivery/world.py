@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
-from steelyard import app, settings
+from steelyard import groundwork, settings
 from steelyard.api import secretdelivery
 from steelyard.api.clusterapi import definitions, wellknown
 from steelyard.api.clusterapi import resources as capi
@@ -283,7 +283,7 @@ async def opened(folder: Path, file: str = "") -> AsyncGenerator[World]:
         api = await Api.start(store)
         stack.push_async_callback(api.close)
         world = World(folder, stack, api, platform)
-        await app.guard_claims(api, world.client, platform, OFFERING)
+        await groundwork.guard_claims(api, world.client, platform, OFFERING)
         for name in (TEAM, OTHERS, CREDENTIALS):
             await make_namespace(world.client, name)
         await world.start()
