@@ -2,6 +2,7 @@
 
     done = forked.run(["get"], cwd=folder, environment={...}, given="", timeout=120)
     platform = forked.start(["up"], cwd=folder, environment={...}, output=log)
+    watching = forked.piped(["get", "-w"], cwd=folder, environment={...})
 
 A process that has loaded the program waits for requests and forks for each: loading takes longer than most of what is
 tested. Only what is about the start of the program itself, or measures its memory, starts one anew.
@@ -9,6 +10,7 @@ tested. Only what is about the start of the program itself, or measures its memo
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import gc
@@ -21,8 +23,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent import futures
 from pathlib import Path
 from types import ModuleType
 from typing import IO, Any, Final
@@ -53,7 +57,8 @@ def run(
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         stdin.write(given.encode())
         stdin.seek(0)
-        process = _forker().start(program, arguments, cwd, environment, (stdin, out, err))
+        given_to = (stdin.fileno(), out.fileno(), err.fileno())
+        process = Process(arguments, _forker().start(program, arguments, cwd, environment, given_to))
         try:
             code = process.wait(timeout)
         except subprocess.TimeoutExpired:
@@ -74,7 +79,25 @@ def start(
 ) -> Process:
     """The first process of a session of its own; what it prints goes to one file."""
     with Path(os.devnull).open("rb") as nothing:
-        return _forker().start(program, arguments, cwd, environment, (nothing, output, output))
+        given = (nothing.fileno(), output.fileno(), output.fileno())
+        return Process(arguments, _forker().start(program, arguments, cwd, environment, given))
+
+
+def at_terminal(arguments: Sequence[str], cwd: Path, environment: Mapping[str, str], terminal: int) -> Process:
+    """With a terminal, given by its descriptor, to read from and to print to."""
+    return Process(arguments, _forker().start(STEELYARD, arguments, cwd, environment, (terminal,) * 3))
+
+
+def piped(arguments: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> Piped:
+    """What it prints is read while it runs."""
+    (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+    try:
+        with Path(os.devnull).open("rb") as nothing:
+            told = _forker().start(STEELYARD, arguments, cwd, environment, (nothing.fileno(), out_end, err_end))
+    finally:
+        os.close(out_end)
+        os.close(err_end)
+    return Piped(arguments, told, os.fdopen(out), os.fdopen(err))
 
 
 def _text(file: IO[bytes]) -> str:
@@ -131,6 +154,24 @@ class Process:
             os.close(self._told)
 
 
+class Piped(Process):
+    def __init__(self, arguments: Sequence[str], told: int, stdout: IO[str], stderr: IO[str]) -> None:
+        super().__init__(arguments, told)
+        self.stdout = stdout
+        self.stderr = stderr
+
+    def communicate(self, timeout: float = _ENDED_WITHIN) -> tuple[str, str]:
+        """Until its end, which a process that does not come to it in time is brought to."""
+        with futures.ThreadPoolExecutor(2) as readers, self.stdout, self.stderr:
+            out, err = readers.submit(self.stdout.read), readers.submit(self.stderr.read)
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+            return out.result(), err.result()
+
+
 class _Forker:
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -152,8 +193,9 @@ class _Forker:
         arguments: Sequence[str],
         cwd: Path,
         environment: Mapping[str, str],
-        files: Sequence[IO[bytes]],
-    ) -> Process:
+        files: Sequence[int],
+    ) -> int:
+        """A descriptor from which can be read which process it is, and how it ended."""
         told, telling = os.pipe()
         asked = {
             "program": program,
@@ -162,11 +204,10 @@ class _Forker:
             "environment": dict(environment),
         }
         try:
-            given = [*(each.fileno() for each in files), telling]
-            socket.send_fds(self._socket, [json.dumps(asked).encode()], given)
+            socket.send_fds(self._socket, [json.dumps(asked).encode()], [*files, telling])
         finally:
             os.close(telling)
-        return Process(arguments, told)
+        return told
 
     def end(self) -> None:
         self._socket.close()
@@ -186,36 +227,50 @@ def end() -> None:
 
 def _serve(connection: socket.socket) -> ModuleType:
     """Returns in each process that is asked for, made up as that: the program."""
+    woken, waking = socket.socketpair()
+    for each in (woken, waking):
+        each.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    signal.set_wakeup_fd(waking.fileno(), warn_on_full_buffer=False)
+    telling: dict[int, int] = {}
     connection.send(b"loaded")
     while True:
+        ready, _, _ = select.select([connection, woken], [], [])
+        if woken in ready:
+            woken.recv(_MESSAGE)
+            _tell_ends(telling)
+        if connection not in ready:
+            continue
         message, files, _, _ = socket.recv_fds(connection, _MESSAGE, _FILES)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
         if not message:
             raise SystemExit
-        if os.fork() == 0:
-            connection.close()
-            if _is_wanted(files.pop()):
-                return _become(json.loads(message), files)
-            os._exit(0)
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.setsid()
+            for each in (connection, woken, waking):
+                each.close()
+            _tell(files[-1], os.getpid())
+            for each in (files.pop(), *telling.values()):
+                os.close(each)
+            return _become(json.loads(message), files)
+        telling[pid] = files.pop()
         for each in files:
             os.close(each)
 
 
-def _is_wanted(telling: int) -> bool:
-    """In the process that was asked for; its parent does nothing but tell who it is and how it ends."""
-    pid = os.fork()
-    if pid == 0:
-        os.close(telling)
-        os.setsid()
-        return True
+def _tell_ends(telling: dict[int, int]) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            pid, status = found
+            _tell(telling[pid], os.waitstatus_to_exitcode(status))
+            os.close(telling.pop(pid))
+
+
+def _tell(whom: int, number: int) -> None:
     with contextlib.suppress(BrokenPipeError):
-        os.write(telling, b"%d\n" % pid)
-    _, status = os.waitpid(pid, 0)
-    with contextlib.suppress(BrokenPipeError):
-        os.write(telling, b"%d\n" % os.waitstatus_to_exitcode(status))
-    return False
+        os.write(whom, b"%d\n" % number)
 
 
 def _become(asked: dict[str, Any], files: list[int]) -> ModuleType:
@@ -238,7 +293,23 @@ def _main() -> None:
     gc.collect()
     gc.freeze()
     program: Any = _serve(socket.socket(fileno=int(sys.argv[1])))
-    program.main()
+    try:
+        program.main()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise
+        _end(ended.code or 0)
+    _end(0)
+
+
+def _end(code: int) -> None:
+    """As Python ends a process, but for taking everything apart that was loaded: to touch all of it is to copy it."""
+    threading._shutdown()  # pyright: ignore
+    atexit._run_exitfuncs()  # pyright: ignore[reportPrivateUsage]
+    for each in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            each.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

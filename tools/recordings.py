@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.resources import NODES
@@ -54,10 +55,35 @@ class Shown:
         return "\n".join(line.rstrip() for line in kept)
 
 
+class Running(Protocol):
+    """As much of a `subprocess.Popen` as is used here."""
+
+    def poll(self) -> int | None: ...
+    def send_signal(self, number: int, /) -> None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+Start = Callable[[Sequence[str], Path, Mapping[str, str], int], Running]
+"""Has `steelyard` run with arguments, in a folder, with an environment and a terminal, given by its descriptor."""
+
+
+def start(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], terminal: int) -> Running:
+    return subprocess.Popen(
+        [sys.executable, "-m", "steelyard", *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        start_new_session=True,
+    )
+
+
 class Terminal:
     """Runs `steelyard` in a terminal of the given width."""
 
-    def __init__(self, directory: Path, columns: int, environment: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, columns: int, environment: Mapping[str, str], start: Start = start) -> None:
+        self._start = start
         self._directory = directory
         self._columns = columns
         self._environment = {**environment, "TERM": "xterm", "NO_COLOR": "1", "COLUMNS": str(columns)}
@@ -66,15 +92,7 @@ class Terminal:
         """To its end; or until it has shown some words, when it is ended with Ctrl-C. `keys` are typed at once."""
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, self._columns, 0, 0))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "steelyard", *arguments],
-            cwd=self._directory,
-            env=self._environment,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
+        process = self._start(arguments, self._directory, self._environment, theirs)
         os.close(theirs)
         os.write(ours, keys)
         try:
@@ -87,7 +105,7 @@ class Terminal:
         return Shown(code, text)
 
 
-def _read(descriptor: int, until: str, process: subprocess.Popen[bytes]) -> str:
+def _read(descriptor: int, until: str, process: Running) -> str:
     text = b""
     deadline = time.monotonic() + _DEADLINE
     while time.monotonic() < deadline:
@@ -115,10 +133,10 @@ def environment(home: Path) -> dict[str, str]:
     return {**kept, "HOME": str(home)}
 
 
-def story(home: Path, columns: int) -> dict[str, str]:
+def story(home: Path, columns: int, start: Start = start) -> dict[str, str]:
     """Every recording of one width, by name."""
     (home / "platform.yaml").write_text(_PLATFORM)
-    terminal = Terminal(home, columns, environment(home))
+    terminal = Terminal(home, columns, environment(home), start)
     found: dict[str, str] = {}
 
     def record(name: str, *arguments: str, until: str = "") -> None:
@@ -185,11 +203,11 @@ def steady(text: str, home: Path) -> str:
     return text
 
 
-def recordings(widths: Sequence[int] = WIDTHS) -> dict[str, str]:
+def recordings(widths: Sequence[int] = WIDTHS, start: Start = start) -> dict[str, str]:
     found: dict[str, str] = {}
     for columns in widths:
         with tempfile.TemporaryDirectory() as home:
-            found |= story(Path(home), columns)
+            found |= story(Path(home), columns, start)
     return found
 
 

@@ -73,16 +73,8 @@ class Terminal:
         """From the environment of this process to that of the terminal."""
         return {name: self._environment.get(name) for name in {*os.environ, *self._environment}}
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [sys.executable, "-m", "steelyard", *arguments],
-            cwd=self.directory,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def start(self, *arguments: str) -> forked.Piped:
+        return forked.piped(arguments, cwd=self.directory, environment=self._environment)
 
     def ok(self, *arguments: str) -> str:
         done = self.run(*arguments)
@@ -98,15 +90,7 @@ class Person:
 
     def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
         self._terminal, other_end = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "steelyard", *arguments],
-            cwd=ROOT,
-            env={**os.environ, **(environment or {})},
-            stdin=other_end,
-            stdout=other_end,
-            stderr=other_end,
-            start_new_session=True,
-        )
+        self.process = forked.at_terminal(arguments, ROOT, {**os.environ, **(environment or {})}, other_end)
         os.close(other_end)
         self.seen = ""
 
@@ -137,3 +121,19 @@ class Person:
         with contextlib.suppress(OSError):
             if select.select([self._terminal], [], [], timeout)[0]:
                 self.seen += os.read(self._terminal, 4096).decode()
+
+
+def await_connection(pid: int) -> None:
+    """Until the process has sockets, and so is past loading and into its work."""
+    deadline = time.monotonic() + 30
+    while not _has_socket(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _has_socket(pid: int) -> bool:
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(link).startswith("socket:"):
+                return True
+    return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import os
 import re
 import shutil
@@ -13,7 +12,6 @@ import socket
 import stat
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,7 +25,7 @@ from steelyard.cli.main import app
 from steelyard.kube.client.http import HttpClient
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS
-from tests.cli.terminal import Done, Terminal
+from tests.cli.terminal import Done, Terminal, await_connection
 from tests.harness import ROOT, PlatformProcess
 from tools import cli_reference
 
@@ -403,7 +401,7 @@ def test_wait_gives_up_after_its_time(terminal: Terminal, ready_claim: str) -> N
 
 def test_ctrl_c_ends_a_wait(terminal: Terminal, ready_claim: str) -> None:
     waiting = terminal.start("wait", ready_claim, "--for", "Perfect", "--timeout", "90s")
-    _await_connection(waiting.pid)
+    await_connection(waiting.pid)
     waiting.send_signal(signal.SIGINT)
     out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, out) == (Exit.INTERRUPTED, "")
@@ -426,7 +424,7 @@ def test_what_is_ready_or_gone_already_is_not_waited_for(terminal: Terminal, rea
 
 def test_what_is_not_there_yet_can_be_waited_for(terminal: Terminal) -> None:
     waiting = terminal.start("wait", "later", "--for=create", "--timeout", "90s")
-    _await_connection(waiting.pid)
+    await_connection(waiting.pid)
     terminal.quick("create", "cluster", "later", "--environment", "dev", "--worker-replicas", "0")
     _, err = waiting.communicate(timeout=30)
     assert waiting.returncode == Exit.OK
@@ -484,22 +482,6 @@ def test_the_installed_command_is_there() -> None:
 def _first_machine(terminal: Terminal) -> str:
     items = cast("list[dict[str, Any]]", terminal.json("get", "machines", "-n", "reading")["items"])
     return str(items[0]["metadata"]["name"])
-
-
-def _await_connection(pid: int) -> None:
-    """Until the process has sockets, and so is past loading and into its work."""
-    deadline = time.monotonic() + 30
-    while not _has_socket(pid):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-def _has_socket(pid: int) -> bool:
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            if os.readlink(link).startswith("socket:"):
-                return True
-    return False
 
 
 def test_a_name_that_is_not_there_leads_to_the_one_that_was_meant(terminal: Terminal, ready_claim: str) -> None:

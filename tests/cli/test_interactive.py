@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from steelyard.cli.exits import Exit
-from tests.cli.terminal import Terminal
+from tests import forked
+from tests.cli.terminal import Terminal, await_connection
 from tests.harness import PlatformProcess
 from tools import recordings
 
@@ -20,7 +21,8 @@ KIND = "workloadcluster.compute.steelyard.dev"
 @pytest.fixture
 def screen(shared: PlatformProcess, tmp_path: Path) -> recordings.Terminal:
     environment = recordings.environment(tmp_path)
-    return recordings.Terminal(tmp_path, 80, {**environment, "STEELYARD_DATA_DIR": str(shared.data_dir.root)})
+    environment["STEELYARD_DATA_DIR"] = str(shared.data_dir.root)
+    return recordings.Terminal(tmp_path, 80, environment, forked.at_terminal)
 
 
 def test_progress_is_one_line_that_is_redrawn_and_ends_with_the_time_taken(screen: recordings.Terminal) -> None:
@@ -41,9 +43,8 @@ def test_progress_is_one_line_that_is_redrawn_and_ends_with_the_time_taken(scree
 def test_a_watch_goes_on_with_every_change_until_it_is_ended(terminal: Terminal, ready_claim: str) -> None:
     watching = terminal.start("get", "machines", "-n", "watched", "-w", "-o", "name")
     assert ready_claim
-    time.sleep(1.5)
+    await_connection(watching.pid)
     terminal.quick("create", "cluster", "seen", "-n", "watched", "--environment", "dev", "--worker-replicas", "0")
-    assert watching.stdout is not None
     assert watching.stdout.readline().startswith("machine.cluster.x-k8s.io/seen-control-plane-")
     watching.send_signal(signal.SIGINT)
     _, err = watching.communicate(timeout=60)
@@ -52,7 +53,6 @@ def test_a_watch_goes_on_with_every_change_until_it_is_ended(terminal: Terminal,
 
     terminal.quick("wait", "seen", "-n", "watched")
     table = terminal.start("get", "seen", "-n", "watched", "-w")
-    assert table.stdout is not None
     assert table.stdout.readline().split()[0] == "NAME"
     assert table.stdout.readline().split()[:2] == ["seen", "dev"]
     terminal.quick("scale", "seen", "-n", "watched", "--workers", "1")

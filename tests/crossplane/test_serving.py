@@ -7,8 +7,6 @@ import datetime
 import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Generator
 from pathlib import Path
 
@@ -20,18 +18,19 @@ from steelyard.crossplane import inputs, structs
 from steelyard.crossplane.serving import SERVICE
 from steelyard.kube import pki
 from steelyard.settings import Platform
+from tests import forked
 from tests.crossplane.test_composing import cluster
 from tests.crossplane.world import composite
+from tests.harness import ROOT
 
 NOW = datetime.datetime.now(datetime.UTC)
 
 
 @contextlib.contextmanager
-def serving(*arguments: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
+def serving(*arguments: str) -> Generator[tuple[str, forked.Piped]]:
     """Where it listens. It is ended, whatever happens."""
-    command = [sys.executable, "-m", "steelyard", "function", "--address", "127.0.0.1:0", *arguments]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
+    asked = ["function", "--address", "127.0.0.1:0", *arguments]
+    process = forked.piped(asked, cwd=ROOT, environment=os.environ)
     try:
         line = process.stderr.readline()
         found = re.search(r"at (127\.0\.0\.1:\d+)", line)
@@ -39,8 +38,7 @@ def serving(*arguments: str) -> Generator[tuple[str, subprocess.Popen[str]]]:
         yield found[1], process
     finally:
         process.kill()
-        process.wait(60)
-        process.stderr.close()
+        process.communicate()
 
 
 def request() -> fn.RunFunctionRequest:
@@ -132,13 +130,7 @@ def test_it_ends_in_order(number: signal.Signals) -> None:
 
 
 def failing(*arguments: str, **environment: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "steelyard", "function", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, **environment},
-    )
+    done = forked.run(["function", *arguments], environment={**os.environ, **environment})
     return done.returncode, done.stderr
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -15,26 +13,19 @@ import yaml
 
 from steelyard.cli.exits import Exit
 from steelyard.kube.objects import Object
+from tests import forked
 from tests.cli.terminal import Done
-from tests.harness import ROOT, PlatformProcess
+from tests.harness import PlatformProcess
 
 DEADLINE = 180.0
 """Of a machine that has other things to do."""
 
 
-def controllers(*arguments: str, home: Path) -> subprocess.Popen[str]:
+def controllers(*arguments: str, home: Path) -> forked.Piped:
     environment = {**os.environ, "HOME": str(home)}
     for name in ("KUBECONFIG", "STEELYARD_PLATFORM", "POD_NAMESPACE"):
         environment.pop(name, None)
-    return subprocess.Popen(
-        [sys.executable, "-m", "steelyard", "controllers", *arguments],
-        cwd=home,
-        env={**environment, "PYTHONPATH": str(ROOT / "src")},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return forked.piped(["controllers", *arguments], cwd=home, environment=environment)
 
 
 def refused(*arguments: str, home: Path) -> Done:
@@ -44,7 +35,7 @@ def refused(*arguments: str, home: Path) -> Done:
     finally:
         process.kill()
     assert "Traceback" not in err
-    return Done(process.returncode, out, err)
+    return Done(process.wait(), out, err)
 
 
 def test_without_a_kubeconfig_it_says_which_one_it_wants(tmp_path: Path) -> None:
@@ -91,7 +82,6 @@ def test_it_works_until_sigterm_and_gives_its_lease_back(tmp_path: Path) -> None
             "--kubeconfig", kubeconfig, "-n", "default", "--health-address", "127.0.0.1:0", home=tmp_path
         )
         try:
-            assert process.stderr is not None
             line = process.stderr.readline()
             while "at work" not in line:
                 assert line, "it ended"

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tools import recordings
 
 
 def test_a_fresh_recording_equals_the_one_that_is_kept() -> None:
-    for name, text in recordings.recordings([80]).items():
+    for name, text in recordings.recordings([80], forked.at_terminal).items():
         assert (recordings.FOLDER / name).read_text(encoding="utf-8") == text, f"{name}: run `make recordings`"
 
 
