@@ -25,15 +25,7 @@ def daemon(_shared: Libvirtd) -> Iterator[Libvirtd]:
     before = _shared.left()
     yield _shared
     # What a failed test left would fail the others.
-    for name in _shared.virsh("list", "--all", "--uuid").split():
-        _shared.virsh("destroy", name, check=False)
-        _shared.virsh("undefine", name, check=False)
-    for name in _shared.virsh("net-list", "--all", "--name").split():
-        _shared.virsh("net-destroy", name, check=False)
-        _shared.virsh("net-undefine", name, check=False)
-    for name in _shared.virsh("pool-list", "--all", "--name").split():
-        _shared.virsh("pool-destroy", name, check=False)
-        _shared.virsh("pool-undefine", name, check=False)
+    _shared.clear()
     assert _shared.left() == before == []
 
 
@@ -49,4 +41,12 @@ def own_daemon() -> Iterator[Libvirtd]:
 async def kvm(daemon: Libvirtd, tmp_path: Path) -> AsyncGenerator[World]:
     world.image(tmp_path)
     async with world.world(daemon, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def untried(daemon: Libvirtd, tmp_path: Path) -> AsyncGenerator[World]:
+    """Nobody knows yet how its host runs guests."""
+    world.image(tmp_path)
+    async with world.world(daemon, tmp_path, is_tried_out=False) as made:
         yield made

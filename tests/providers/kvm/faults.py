@@ -92,7 +92,7 @@ async def faulty(daemon: Libvirtd, folder: Path, faults: Faults) -> AsyncGenerat
     deadline = DEADLINE if faults._manner == "hanging" else 30.0  # pyright: ignore[reportPrivateUsage]
     faults.fleet = world.fleet(daemon, faults, deadline=deadline)
     world.image(folder)
-    async with world.world(daemon, folder, fleet=faults.fleet) as kvm:
+    async with world.world(daemon, folder, fleet=faults.fleet, is_tried_out=False) as kvm:
         faults.is_armed = True
         yield kvm
 
@@ -118,7 +118,7 @@ async def life(kvm: World, within: float = 240.0) -> None:
 
 
 def _domains(kvm: World) -> list[str]:
-    return kvm.daemon.virsh("list", "--all", "--uuid").split()
+    return kvm.daemon.domains()
 
 
 async def _is_alone(kvm: World) -> bool:
@@ -126,7 +126,7 @@ async def _is_alone(kvm: World) -> bool:
 
 
 async def _is_spent(kvm: World, domain: str) -> bool:
-    return 'seed="spent"' in kvm.daemon.virsh("dumpxml", domain, "--inactive", check=False)
+    return 'seed="spent"' in kvm.daemon.definition(domain)
 
 
 async def tried(daemon: Libvirtd, folder: Path, manner: Manner, chosen: Callable[[int, str], bool]) -> Faults:

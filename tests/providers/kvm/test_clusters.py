@@ -156,29 +156,29 @@ async def test_clusters_on_a_shared_bridge_get_router_ids_of_their_own(daemon: L
         daemon.run("ip", "link", "del", "br0")
 
 
-async def test_a_host_says_what_it_has_and_how_it_runs_machines(kvm: World) -> None:
-    host = await kvm.client.get(KVM_HOSTS, HOST)
+async def test_a_host_says_what_it_has_and_how_it_runs_machines(untried: World) -> None:
+    host = await untried.client.get(KVM_HOSTS, HOST)
     assert host["status"]["virtualization"] in ("hardware", "emulated")
     assert host["status"]["there"]["cpu"] > 0
     told = conditions.find(host, "HardwareVirtualization")
     assert told is not None
     assert (told["status"] == "True") == (host["status"]["virtualization"] == "hardware")
     assert told["status"] == "True" or "many times slower" in told["message"]
-    assert kvm.daemon.left() == [], "the guest that tried it out is gone"
-    assert kvm.files() == []
+    assert untried.daemon.left() == [], "the guest that tried it out is gone"
+    assert untried.files() == []
 
-    await kvm.cluster()
-    await kvm.running("one")
+    await untried.cluster()
+    await untried.running("one")
     used = {"cpu": 1, "memoryBytes": 100_000_000, "diskBytes": 1 << 30, "machines": 1}
-    await kvm.until(KVM_HOSTS, HOST, lambda obj: obj["status"]["used"] == used)
-    await kvm.client.delete(KVM_HOSTS, HOST)
-    waiting = await kvm.until(KVM_HOSTS, HOST, lambda obj: conditions.reason_of(obj, "Ready") == "Deleting")
+    await untried.until(KVM_HOSTS, HOST, lambda obj: obj["status"]["used"] == used)
+    await untried.client.delete(KVM_HOSTS, HOST)
+    waiting = await untried.until(KVM_HOSTS, HOST, lambda obj: conditions.reason_of(obj, "Ready") == "Deleting")
     assert "team-a/one" in conditions.message_of(waiting, "Ready")
-    await kvm.remove("one")
-    await kvm.remove_cluster()
+    await untried.remove("one")
+    await untried.remove_cluster()
 
     async def is_gone() -> bool:
-        return not (await kvm.client.list(KVM_HOSTS)).items
+        return not (await untried.client.list(KVM_HOSTS)).items
 
     await eventually(is_gone, PATIENCE)
 

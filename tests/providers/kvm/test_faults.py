@@ -106,7 +106,7 @@ async def test_on_a_full_disk_nothing_is_half_made_and_the_machine_comes_when_th
 
         async def is_clean() -> bool:
             there = os.listdir(filler.parent)
-            return there == ["filler"] and own_daemon.virsh("pool-list", "--all", "--name") == ""
+            return there == ["filler"] and own_daemon.pools() == []
 
         await eventually(is_clean, PATIENCE)
         filler.unlink()

@@ -45,7 +45,7 @@ async def test_a_machine_is_made_with_its_network_and_goes_without_a_trace(kvm: 
         {"type": "InternalIP", "address": "10.200.0.20"},
     ]
     assert machine["status"]["initialization"] == {"provisioned": True}
-    assert kvm.daemon.virsh("list", "--all", "--uuid").split() == [uuid]
+    assert kvm.daemon.domains() == [uuid]
     assert "Autostart:      enable" in kvm.daemon.virsh("dominfo", uuid)
     names = ("console.log", "containers.qcow2", "etcd.qcow2", "kubelet.qcow2", "root.qcow2", "seed.iso")
     assert kvm.files() == [uuid, *(f"{uuid}/{each}" for each in names)]
@@ -75,7 +75,7 @@ async def test_bootstrap_data_is_unreadable_for_others_and_gone_after_use(kvm: W
     await kvm.joined("one")
 
     async def is_spent() -> bool:
-        return 'seed="spent"' in kvm.daemon.virsh("dumpxml", domain_of(machine), "--inactive")
+        return 'seed="spent"' in kvm.daemon.definition(domain_of(machine))
 
     await eventually(is_spent, PATIENCE)
     spent = seed.read_bytes()
@@ -93,7 +93,7 @@ async def test_the_image_stays_the_hosts_while_machines_run_from_it(kvm: World) 
     os.chown(image, NOBODY, NOBODY)
     await kvm.cluster()
     machine = await kvm.running("one")
-    assert kvm.daemon.virsh("domstate", domain_of(machine)) != "shut off"
+    assert kvm.daemon.is_running(domain_of(machine))
     assert image.stat().st_uid == NOBODY
 
 
@@ -192,7 +192,7 @@ async def test_a_machine_that_goes_while_its_storage_is_away_waits_for_it(kvm: W
     away.rename(here)
     await kvm.gone(KVM_MACHINES, "one")
     assert kvm.files() == []
-    assert kvm.daemon.virsh("pool-list", "--all", "--name") == ""
+    assert kvm.daemon.pools() == []
 
 
 async def test_storage_that_comes_back_between_two_looks_is_not_taken_for_gone(
@@ -221,7 +221,7 @@ async def test_a_machine_whose_directory_is_gone_can_go(kvm: World) -> None:
     shutil.rmtree(kvm.folder / "machines" / domain_of(machine))
     await kvm.remove("one")
     assert kvm.files() == []
-    assert kvm.daemon.virsh("pool-list", "--all", "--name") == ""
+    assert kvm.daemon.pools() == []
 
 
 async def test_a_host_that_is_away_is_no_dead_machine(own_daemon: Libvirtd, tmp_path: Path) -> None:
@@ -314,7 +314,7 @@ async def _look(kvm: World, name: str) -> None:
 
 async def _runs_again(kvm: World, machine: Object) -> None:
     async def is_running() -> bool:
-        return len(kvm.daemon.pids(QEMU)) == 1 and "shut off" not in kvm.daemon.virsh("domstate", domain_of(machine))
+        return len(kvm.daemon.pids(QEMU)) == 1 and kvm.daemon.is_running(domain_of(machine))
 
     await eventually(is_running, PATIENCE)
     await kvm.becomes(objects.name(machine), "Running")
