@@ -1,7 +1,8 @@
 """`make crash`: one life for each write that a cluster's life takes, each killed at another write.
 
 Prints how many writes there are, and fails unless every life ends as the undisturbed one did. `ARGS=clones`: the same
-for the life of a masked copy of a database. `ARGS=postgres`: for the statements of a database's life.
+for the life of a masked copy of a database. `ARGS=postgres`: for the statements of a database's life. `ARGS=moves`: for
+the writes of a move to another platform.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Final
 
 from tests import postgresserver
 from tests.crash import clones, scenario
@@ -25,6 +27,11 @@ from tests.harness import end_in_order
 Outcome = clones.Outcome | scenario.Outcome
 Interrupt = Callable[[int], Awaitable[tuple[Outcome, int]]]
 """One life that is killed at this write: how it ended, and how often it was killed."""
+_SWEEPS: Final = {
+    "postgres": "tests/providers/postgres/test_faults.py",
+    "moves": "tests/moving/test_kills.py",
+}
+"""Tests that kill at some points, and at every one where they are told to."""
 
 
 async def main() -> int:
@@ -32,10 +39,10 @@ async def main() -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--first", type=int, default=1, help="the first write")
     parser.add_argument("--every", type=int, default=1, help="only every Nth write")
-    parser.add_argument("what", nargs="?", choices=["clusters", "clones", "postgres"], default="clusters")
+    parser.add_argument("what", nargs="?", choices=["clusters", "clones", *_SWEEPS], default="clusters")
     arguments = parser.parse_args()
-    if arguments.what == "postgres":
-        return _databases()
+    if arguments.what in _SWEEPS:
+        return _swept(_SWEEPS[arguments.what])
     async with contextlib.AsyncExitStack() as servers:
         name = servers.enter_context(tempfile.TemporaryDirectory(prefix="steelyard-crash-"))
         life = _clones if arguments.what == "clones" else _clusters
@@ -93,9 +100,8 @@ async def _clones(root: Path, servers: contextlib.AsyncExitStack, jobs: int) -> 
     return reference, writes, interrupt
 
 
-def _databases() -> int:
-    """Server, platform and connection struck at every statement of a database's life."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "tests/providers/postgres/test_faults.py"]
+def _swept(tests: str) -> int:
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", tests]
     return subprocess.run(command, env={**os.environ, "STEELYARD_SWEEP": "all"}, check=False).returncode
 
 

@@ -1,13 +1,14 @@
 """A move that is killed at any of its writes is finished by the same command: the same end, nothing doubled, and at no
 moment anything active in two places.
 
-A real cluster goes to an API where nobody works, and from there to another and back, again and again, each time with
-one more write until the end.
+A real cluster goes to an API where nobody works, and from there to another and back, again and again, each time killed
+at a later write: some of them here, and every one with `make crash ARGS=moves`.
 """
 
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -32,9 +33,16 @@ from tests.moving import worlds
 from tests.moving.killing import Fate, Killed, Mortal
 
 _UNATTENDED: Final = Manner(is_attended=False, terms=worlds.PATIENT)
-_STEP: Final = int(os.environ.get("STEELYARD_MOVE_KILL_STEP", "7"))
-"""Every how many writes it is killed: all of them take minutes. A step that is no multiple of the writes of one object
-meets each kind of write."""
+_EVERY_WRITE: Final = os.environ.get("STEELYARD_SWEEP") == "all"
+_PARTS: Final = 6
+"""Of a move, in each of which it is killed once: at every write it takes minutes."""
+
+
+def chosen(writes: int) -> list[int]:
+    if _EVERY_WRITE:
+        return list(range(1, writes + 1))
+    width = writes // _PARTS
+    return [1 + part * width + random.randrange(width) for part in range(_PARTS)]
 
 
 async def move(source: Client, target: Client) -> carrying.Moved:
@@ -114,7 +122,7 @@ async def test_a_move_is_finished_whatever_write_it_was_killed_at(tmp_path: Path
             assert story(await held(target)) == whole
             source, target = target, source
             kills = 0
-            for at in range(1, counting.writes + 1, _STEP):
+            for at in chosen(counting.writes):
                 await killed(source, target, at, before=at % 2 == 0)
                 await assert_nowhere_twice(source, target)
                 await move(source, target)
