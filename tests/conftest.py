@@ -19,7 +19,7 @@ from tests import forked, ownservers, scratch
 from tests.harness import PlatformProcess, built
 from tests.soak import properties
 
-settings.register_profile("same", max_examples=50, derandomize=True, deadline=None, database=None)
+settings.register_profile("same", max_examples=30, derandomize=True, deadline=None, database=None)
 settings.register_profile(
     properties.PROFILE,
     max_examples=properties.wanted_examples(),

@@ -174,7 +174,7 @@ GPU: Object = {"name": "gpu", "replicas": 1}
 
 # Without shrinking: a run takes too long to be tried again and again, and what is drawn is small.
 @settings(
-    max_examples=min(properties.examples(6), MOST_EXAMPLES),
+    max_examples=min(properties.examples(3), MOST_EXAMPLES),
     phases=[Phase.explicit, Phase.generate],
 )
 @given(changes())
