@@ -6,7 +6,9 @@ files. Sockets and files inside are reached by way of /proc/<pid>/root.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import importlib.util
 import os
 import shutil
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from steelyard.providers.kvm.libvirt import binding
+from tests import scratch
 
 PROGRAMS: Final = (
     "setpriv",
@@ -32,7 +35,7 @@ PROGRAMS: Final = (
 )
 _DEADLINE: Final = 120.0
 _LOG: Final = "/var/log/libvirt/libvirtd.log"
-_STATE: Final = ("/run/libvirt", "/var/lib/libvirt", "/etc/libvirt", "/var/log/libvirt", "/var/cache/libvirt")
+_STATE: Final = ("/run/libvirt", "/var/lib/libvirt", "/etc/libvirt", "/var/log/libvirt")
 ACCOUNTS: Final = """
 for each in passwd group; do
     if ! getent $each libvirt-qemu >/dev/null; then
@@ -49,7 +52,8 @@ _INSIDE: Final = """
 set -eu
 mount --make-rprivate /
 for each in {state}; do mkdir -p $each; mount -t tmpfs tmpfs $each; done
-mkdir -p /etc/libvirt/qemu /run/libvirt/common
+mkdir -p /etc/libvirt/qemu /run/libvirt/common /var/cache/libvirt
+mount --bind {cache} /var/cache/libvirt
 {accounts}
 {more}
 ip link set lo up
@@ -85,10 +89,18 @@ def missing() -> str:
     return ""
 
 
+@functools.cache
+def _cache() -> Path:
+    """What each libvirtd finds out of QEMU's programs by running them, for the next one of this process."""
+    made = scratch.folder("libvirt")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
 class Libvirtd:
     def __init__(self, *, more: str = "") -> None:
         """`more` are commands inside, before libvirtd starts."""
-        script = _INSIDE.format(state=" ".join(_STATE), accounts=ACCOUNTS, more=more, log=_LOG)
+        script = _INSIDE.format(state=" ".join(_STATE), cache=_cache(), accounts=ACCOUNTS, more=more, log=_LOG)
         environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
         self._process = subprocess.Popen(
             [
