@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import dataclasses
-from collections.abc import AsyncGenerator, Callable, Iterable
+import shutil
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +23,7 @@ from steelyard.kube.objects import Object
 from steelyard.kube.permits import Permit
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SERVICE_ACCOUNTS, Resource
 from steelyard.kube.runtime.leadership import Terms
+from tests import scratch
 from tests.harness import INSTANT
 
 NAMESPACE: Final = "steelyard-system"
@@ -31,21 +34,35 @@ _RBAC: Final = {
     kind: Resource("rbac.authorization.k8s.io", "v1", f"{kind.lower()}s", kind, namespaced=kind[0] == "R")
     for kind in ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 }
+_FOUNDED: Final[dict[Hashable, Path]] = {}
 KINDS: Final = {"Namespace": NAMESPACES, "ServiceAccount": SERVICE_ACCOUNTS, **_RBAC}
 
 
 @contextlib.asynccontextmanager
 async def management(
-    folder: Path, *, without: Iterable[str] = parts.names(parts.PROVIDERS), platform: str = INSTANT
+    folder: Path, *, name: str = "one", without: Iterable[str] = parts.names(parts.PROVIDERS), platform: str = INSTANT
 ) -> AsyncGenerator[tuple[Client, Connection]]:
-    """The administrator's client, and a connection with the administrator's rights. Cluster API's kinds are defined."""
+    """The administrator's client, and a connection with the administrator's rights. Cluster API's kinds are defined.
+
+    All of one name are copies of one that was founded once: those of a test that has several need names."""
     where = DataDir(folder / "data")
     options = app.Options(where, "127.0.0.1", 0, settings.parse(platform), without=frozenset(without))
+    shutil.copytree(await _founded(name, options, platform), where.root)
     async with app.started(options) as running:
-        connection = kubeconfigs.load(where.kubeconfig).resolve()
-        for each in clusterapi.crds():
-            await running.client.apply(CUSTOM_RESOURCE_DEFINITIONS, each, field_manager="clusterctl")
-        yield running.client, connection
+        yield running.client, kubeconfigs.load(where.kubeconfig).resolve()
+
+
+async def _founded(name: str, options: app.Options, platform: str) -> Path:
+    """The data directory of one that has ended."""
+    key = (name, options.without, platform)
+    if key not in _FOUNDED:
+        root = scratch.folder("management") / "data"
+        atexit.register(shutil.rmtree, root.parent, ignore_errors=True)
+        async with app.started(dataclasses.replace(options, data_dir=DataDir(root))) as running:
+            for each in clusterapi.crds():
+                await running.client.apply(CUSTOM_RESOURCE_DEFINITIONS, each, field_manager="clusterctl")
+        _FOUNDED[key] = root
+    return _FOUNDED[key]
 
 
 async def install(client: Client, found: Iterable[Object]) -> None:

@@ -110,7 +110,7 @@ async def settled(folder: Path, target: HttpClient) -> None:
 async def test_a_move_is_finished_whatever_write_it_was_killed_at(tmp_path: Path) -> None:
     async with (
         clusters.management(tmp_path / "one") as (_, one),
-        clusters.management(tmp_path / "two") as (_, two),
+        clusters.management(tmp_path / "two", name="two") as (_, two),
     ):
         source, target = (HttpClient(each, field_manager=rewriting.FIELD_MANAGER) for each in (one, two))
         try:
@@ -140,8 +140,8 @@ async def test_a_move_is_finished_whatever_write_it_was_killed_at(tmp_path: Path
 async def test_a_move_that_was_killed_can_be_given_up_until_something_was_removed(tmp_path: Path) -> None:
     async with (
         clusters.management(tmp_path / "one") as (_, one),
-        clusters.management(tmp_path / "two") as (_, two),
-        clusters.management(tmp_path / "three") as (_, three),
+        clusters.management(tmp_path / "two", name="two") as (_, two),
+        clusters.management(tmp_path / "three", name="three") as (_, three),
     ):
         source, target, other = (HttpClient(each, field_manager=rewriting.FIELD_MANAGER) for each in (one, two, three))
         try:

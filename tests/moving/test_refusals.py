@@ -51,7 +51,7 @@ async def two(folder: Path) -> AsyncGenerator[tuple[HttpClient, HttpClient]]:
     """Nobody works at either."""
     async with (
         clusters.management(folder / "one") as (_, one),
-        clusters.management(folder / "two") as (_, other),
+        clusters.management(folder / "two", name="two") as (_, other),
     ):
         made = [HttpClient(each, field_manager=rewriting.FIELD_MANAGER) for each in (one, other)]
         try:
@@ -119,7 +119,7 @@ async def test_whatever_stands_against_it_is_told_before_anything_is_written(tmp
 async def test_rights_that_are_missing_are_named(tmp_path: Path) -> None:
     async with (
         clusters.management(tmp_path / "one") as (_, one),
-        clusters.management(tmp_path / "two") as (there, two_),
+        clusters.management(tmp_path / "two", name="two") as (there, two_),
     ):
         await clusters.install(there, clusters.rights([]))
         source, target = HttpClient(one), HttpClient(await clusters.account(two_))
@@ -137,7 +137,7 @@ async def test_rights_that_are_missing_are_named(tmp_path: Path) -> None:
 async def test_the_right_to_report_is_asked_for_before_anything_is_paused(tmp_path: Path) -> None:
     async with (
         clusters.management(tmp_path / "one") as (_, one),
-        clusters.management(tmp_path / "two") as (there, two_),
+        clusters.management(tmp_path / "two", name="two") as (there, two_),
     ):
         source = HttpClient(one)
         await add_cluster(source)
