@@ -139,8 +139,12 @@ def story(home: Path, columns: int, start: Start = start) -> dict[str, str]:
     terminal = Terminal(home, columns, environment(home), start)
     found: dict[str, str] = {}
 
-    def record(name: str, *arguments: str, until: str = "") -> None:
+    def record(name: str, *arguments: str, until: str = "", once: str = "") -> None:
+        """Until it has shown some words; or again and again, `once` there is to be seen what is recorded."""
         shown = terminal.run(*arguments, until=until).screen.rstrip("\n")
+        deadline = time.monotonic() + _DEADLINE
+        while once not in shown and time.monotonic() < deadline:
+            shown = terminal.run(*arguments, until=until).screen.rstrip("\n")
         found[f"{name}-{columns}.txt"] = f"$ steelyard {' '.join(arguments)}\n{steady(shown, home)}\n"
 
     record("up", "up", "--port", "0", until="its data stays.")
@@ -150,7 +154,7 @@ def story(home: Path, columns: int, start: Start = start) -> dict[str, str]:
         record("describe-healthy", "describe", "shop")
         asyncio.run(_delete_a_node(terminal))
         terminal.run("wait", "shop", "--for=condition=Ready=False")
-        record("describe-broken", "describe", "shop")
+        record("describe-broken", "describe", "shop", once="workers: 1 of 2")
         record("delete", "delete", "shop", "--yes")
     return found
 
