@@ -6,7 +6,7 @@ import os
 import struct
 from pathlib import Path
 
-from steelyard.images import disk, node
+from steelyard.images import disk, machine
 
 EPOCH = 1_700_000_000
 
@@ -24,7 +24,7 @@ def test_the_first_sector_starts_the_loader_and_names_one_active_partition() -> 
 
 def test_root_is_the_one_that_the_loader_and_the_table_of_mounts_name() -> None:
     for name in ("boot/grub/grub.cfg", "etc/fstab"):
-        assert "UUID=@ROOT@ " in (node.FILES / name).read_text()
+        assert "UUID=@ROOT@ " in (machine.FILES / name).read_text()
 
 
 DUMPED = """Inode count:              40
@@ -61,7 +61,7 @@ def tree(root: Path) -> Path:
 
 def test_nothing_is_left_that_machines_must_not_have_in_common(tmp_path: Path) -> None:
     root = tree(tmp_path / "root")
-    node.clean(root, EPOCH)
+    machine.clean(root, EPOCH)
     assert (root / "etc/machine-id").read_bytes() == b""
     assert (root / "etc/iscsi/initiatorname.iscsi").read_text() == "GenerateName=yes\n"
     assert os.readlink(root / "etc/resolv.conf") == "/run/systemd/resolve/stub-resolv.conf"
@@ -78,6 +78,6 @@ def test_nothing_is_left_that_machines_must_not_have_in_common(tmp_path: Path) -
 
 def test_no_file_is_younger_than_the_epoch(tmp_path: Path) -> None:
     root = tree(tmp_path / "root")
-    node.clean(root, EPOCH)
+    machine.clean(root, EPOCH)
     times = {path.lstat().st_mtime for path in (root, *root.rglob("*"))}
     assert times == {5, EPOCH}

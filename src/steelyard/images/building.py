@@ -28,6 +28,7 @@ from steelyard.images import (
     debian,
     disk,
     golang,
+    machine,
     manifest,
     node,
     oci,
@@ -48,7 +49,7 @@ _UNFINISHED: Final = ".building-"
 _ROOM: Final = 6 << 30
 """Bytes that a build needs for a while: the tree, the disk and the image of it."""
 _RECIPE: Final = (
-    "containers.py", "disk.py", "layers.py", "node.py", "oci.py", "preloading.py",
+    "containers.py", "disk.py", "layers.py", "machine.py", "node.py", "oci.py", "preloading.py",
 )  # fmt: skip
 """Modules of this package that decide what is in an image, besides its inputs."""
 
@@ -108,7 +109,8 @@ def digest(version: str, archive: Archive, made_of: Iterable[str]) -> str:
     """Of everything that an image is made of."""
     hashed = hashlib.sha256("\0".join((version, system.digest(archive), str(archive.epoch), *made_of)).encode())
     here = Path(__file__).parent
-    for path in (*(here / name for name in _RECIPE), *sorted(node.FILES.rglob("*"))):
+    files = sorted((*machine.FILES.rglob("*"), *node.FILES.rglob("*")))
+    for path in (*(here / name for name in _RECIPE), *files):
         if path.is_file():
             hashed.update(str(path.relative_to(here)).encode() + b"\0" + path.read_bytes() + b"\0")
     return hashed.hexdigest()
@@ -131,9 +133,9 @@ def _make(
 ) -> Outcome:
     root, archives, raw, image = work / "root", work / "archives", work / "disk.raw", work / path.name
     with _step(report, "tree of files"):
-        node.unpack(tree, root)
-        values = {"PAUSE": found.wanted.names["pause"], "ROOT": disk.ROOT_UUID}
-        node.install(root, found.paths(), found.plug_in_paths(), values)
+        machine.unpack(tree, root)
+        machine.install(root, {"ROOT": disk.ROOT_UUID})
+        node.install(root, found.paths(), found.plug_in_paths(), {"PAUSE": found.wanted.names["pause"]})
     with _step(report, "container images"):
         archives.mkdir()
         archived = _archive(root, archives, found, archive.epoch)
@@ -143,7 +145,7 @@ def _make(
             raise BuildFailed(f"containerd did not keep {', '.join(sorted(absent))}")
         shutil.rmtree(archives)
     with _step(report, "disk"):
-        node.clean(root, archive.epoch)
+        machine.clean(root, archive.epoch)
         described = _described(root)
         installed = {package.name: package.version for package in system.packages(root)}
         disk.make(root, raw, archive.epoch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -15,10 +15,13 @@ from steelyard.images.debian import Archive
 FILES: Final = Path(__file__).parent / "files" / "system"
 """What must be there before packages are configured."""
 
-PACKAGES: Final = (
-    # The machine.
+MACHINE: Final = (
     "linux-image-amd64", "systemd", "systemd-sysv", "systemd-resolved", "systemd-timesyncd", "dbus", "udev", "kmod",
     "grub-pc-bin", "initramfs-tools", "zstd", "cloud-init", "cloud-guest-utils", "qemu-guest-agent", "openssh-server",
+)  # fmt: skip
+"""What a machine is, and is told by what it is."""
+PACKAGES: Final = (
+    *MACHINE,
     # What Kubernetes runs on and calls.
     "containerd", "runc", "apparmor", "iptables", "nftables", "ebtables", "conntrack", "ethtool", "socat", "ipset",
     "iproute2", "ca-certificates", "keepalived", "e2fsprogs", "xfsprogs", "open-iscsi", "util-linux", "mount",
@@ -51,26 +54,26 @@ class Package:
     version: str
 
 
-def digest(archive: Archive) -> str:
+def digest(archive: Archive, wanted: Sequence[str] = PACKAGES) -> str:
     """Of everything that makes the tree what it is."""
-    hashed = hashlib.sha256("\0".join((archive.digest, *archive.sources, *PACKAGES, *_EXCLUDED)).encode())
+    hashed = hashlib.sha256("\0".join((archive.digest, *archive.sources, *wanted, *_EXCLUDED)).encode())
     for path in sorted(FILES.rglob("*")):
         if path.is_file():
             hashed.update(str(path.relative_to(FILES)).encode() + b"\0" + path.read_bytes() + b"\0")
     return hashed.hexdigest()
 
 
-def tree(archive: Archive, cache: Path, say: Callable[[str], None]) -> Path:
-    """The tree as a tar archive. Made where the cache has none of this digest."""
-    target = cache / f"{debian.SUITE}-{digest(archive)[:16]}.tar"
+def tree(archive: Archive, cache: Path, say: Callable[[str], None], wanted: Sequence[str] = PACKAGES) -> Path:
+    """The tree as a tar archive, with the packages that are wanted. Made where the cache has none of this digest."""
+    target = cache / f"{debian.SUITE}-{digest(archive, wanted)[:16]}.tar"
     if target.exists():
         os.utime(target)
         return target
-    say(f"installing Debian {archive.version} with {len(PACKAGES)} packages and what they depend on")
+    say(f"installing Debian {archive.version} with {len(wanted)} packages and what they depend on")
     cache.mkdir(parents=True, exist_ok=True)
     unfinished = cache / f".{target.name}.{os.getpid()}"
     try:
-        commands.run(_command(archive, unfinished), settings={"SOURCE_DATE_EPOCH": str(archive.epoch)})
+        commands.run(_command(archive, unfinished, wanted), settings={"SOURCE_DATE_EPOCH": str(archive.epoch)})
         unfinished.rename(target)
     finally:
         unfinished.unlink(missing_ok=True)
@@ -89,7 +92,7 @@ def packages(root: Path) -> list[Package]:
     return sorted(found, key=lambda package: package.name)
 
 
-def _command(archive: Archive, target: Path) -> list[str]:
+def _command(archive: Archive, target: Path, wanted: Sequence[str]) -> list[str]:
     chosen = [f"path-exclude={path}" for path in _EXCLUDED] + [f"path-include={path}" for path in _INCLUDED]
     return [
         "mmdebstrap",
@@ -97,7 +100,7 @@ def _command(archive: Archive, target: Path) -> list[str]:
         "--variant=minbase",
         "--format=tar",
         "--architectures=amd64",
-        f"--include={','.join(PACKAGES)}",
+        f"--include={','.join(wanted)}",
         *(f"--dpkgopt={option}" for option in chosen),
         '--aptopt=Acquire::Retries "3"',
         f"--essential-hook=sync-in {FILES} /",
