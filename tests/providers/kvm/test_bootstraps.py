@@ -95,6 +95,11 @@ def _run(folder: Path, log: str | None, *, has_succeeded: bool = False) -> str:
             "/var/lib/cloud/instance/scripts/runcmd: 3: kubeadm: not found",
             id="the last lines, where kubeadm says nothing",
         ),
+        pytest.param(
+            "\x1b[31;1merror: port in use\x1b[0m\r\n\x1b]0;title\x07\x1b(B\t[ERROR A]: one\x1b[K\n\x1b[0m\n",
+            "error: port in use; [ERROR A]: one",
+            id="in colours, which are not text",
+        ),
         pytest.param("", "it does not say why", id="nothing"),
         pytest.param(None, "it does not say why", id="no log"),
     ],

@@ -20,7 +20,9 @@ _LONGEST: Final = 1500
 
 _WATCH: Final = """#!/bin/sh
 [ -e {sentinel} ] && exit 0
-words=$(tail -c 65536 {log} | tr -d '\\000-\\010\\013-\\037\\177' | awk '
+words=$(tail -c 65536 {log} | tr -d '\\000-\\006\\010\\013-\\032\\034-\\037\\177' | awk '
+    # Colours and the like go as a whole; without its first character the rest would be text.
+    {{ gsub(/\\033(\\[[0-9:;<=>?]*[@-~]|\\][^\\007\\033]*|[()*+].|[^\\[\\]()*+])/, ""); gsub(/[\\007\\033]/, "") }}
     # Those of cloud-init, and what kubeadm advises each time.
     /^[0-9-]+ [0-9:,]+ - [a-z_]+\\.py\\[/ || /^Cloud-init v\\./ || /^\\[preflight\\] If you know what/ {{ next }}
     /^[ \\t]*$/ {{ next }}
