@@ -25,6 +25,14 @@ _KEPT: Final = {"etc": Path("/etc/libvirt"), "lib": Path("/var/lib/libvirt")}
 _FORGOTTEN: Final = (Path("/run/libvirt"), Path("/var/log/libvirt"), Path("/var/cache/libvirt"))
 _NOT_OURS: Final = shutil.ignore_patterns("networks", "autostart", "images", "*.xml")
 """What is on the real host stays there."""
+_KVM: Final = """
+[ -c /dev/kvm ] || exit 0
+cp -a /dev/kvm /run/libvirt/kvm
+chown libvirt-qemu /run/libvirt/kvm
+mount --bind /run/libvirt/kvm /dev/kvm
+"""
+"""As udev has it elsewhere: QEMU's user may open it. Otherwise libvirt, which has QEMU look for KVM with root's rights
+and itself looks with that user's, sees a change each time and asks QEMU anew: two seconds of a processor."""
 _START_SECONDS: Final = 30.0
 PROGRAMS: Final = ("libvirtd", "virtlogd", "virsh", "qemu-system-x86_64", "qemu-img", "dnsmasq", "unshare", "ip")
 PACKAGES: Final = (
@@ -92,7 +100,8 @@ class BareHost:
         for place in _FORGOTTEN:
             place.mkdir(parents=True, exist_ok=True)
             subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(place)], check=True)
-        subprocess.run(["sh", "-euc", daemons.ACCOUNTS], check=True)
+        for prepared in (daemons.ACCOUNTS, _KVM):
+            subprocess.run(["sh", "-euc", prepared], check=True)
         self._start("virtlogd")
         self.start_libvirtd()
 
@@ -105,8 +114,10 @@ class BareHost:
             time.sleep(0.2)
 
     def _start(self, program: str) -> None:
+        # Where the real host's would be, one that runs there holds it.
+        command = [program, "--pid-file", f"/run/libvirt/{program}.pid"]
         with self._log(program).open("ab") as log:
-            self._programs.append(subprocess.Popen([program], stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+            self._programs.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
 
     def _log(self, program: str) -> Path:
         return self._folder / f"{program}.log"

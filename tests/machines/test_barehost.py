@@ -21,6 +21,24 @@ BareHost(Path(sys.argv[1])).boot()
 virsh("net-list", "--all")
 print(virsh("uri"))
 """
+_OPENED_BY_QEMU: Final = (
+    _BOOT
+    + """
+import subprocess
+opened = "exec 3<>/dev/kvm"
+subprocess.run(["setpriv", "--reuid", "libvirt-qemu", "--clear-groups", "sh", "-c", opened], check=True)
+"""
+)
+_BESIDE: Final = (
+    """
+import fcntl, subprocess
+subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
+held = [open(f"/run/{name}.pid", "w") for name in ("libvirtd", "virtlogd")]
+for each in held:
+    fcntl.lockf(each, fcntl.LOCK_EX)
+"""
+    + _BOOT
+)
 _WITHOUT: Final = """
 set -eu
 mount --make-rprivate /
@@ -41,16 +59,33 @@ def without_folders() -> list[str]:
     ]
 
 
+def _run(command: list[str], program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*command, sys.executable, "-c", program, str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
 def test_a_host_comes_up_where_libvirt_has_never_run(without_folders: list[str], tmp_path: Path) -> None:
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     for what in ("the first time", "and again, as after a reboot"):
-        done = subprocess.run(
-            [*without_folders, sys.executable, "-c", _BOOT, str(tmp_path)],
-            cwd=ROOT,
-            env={**os.environ, "PATH": path},
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        done = _run(without_folders, _BOOT, tmp_path)
         assert (done.returncode, done.stdout) == (0, "qemu:///system\n"), f"{what}: {done.stderr}"
+
+
+def test_a_host_comes_up_beside_the_real_ones_libvirtd(without_folders: list[str], tmp_path: Path) -> None:
+    done = _run(without_folders, _BESIDE, tmp_path)
+    assert (done.returncode, done.stdout) == (0, "qemu:///system\n"), done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/kvm").exists(), reason="there is no /dev/kvm here")
+def test_machines_may_use_hardware_of_the_host_whoever_owns_it(without_folders: list[str], tmp_path: Path) -> None:
+    before = Path("/dev/kvm").stat()
+    done = _run(without_folders, _OPENED_BY_QEMU, tmp_path)
+    after = Path("/dev/kvm").stat()
+    assert done.returncode == 0, done.stderr
+    assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
