@@ -34,7 +34,17 @@ mount --bind /run/libvirt/kvm /dev/kvm
 """As udev has it elsewhere: QEMU's user may open it. Otherwise libvirt, which has QEMU look for KVM with root's rights
 and itself looks with that user's, sees a change each time and asks QEMU anew: two seconds of a processor."""
 _START_SECONDS: Final = 30.0
-PROGRAMS: Final = ("libvirtd", "virtlogd", "virsh", "qemu-system-x86_64", "qemu-img", "dnsmasq", "unshare", "ip")
+PROGRAMS: Final = (
+    "libvirtd",
+    "virtlogd",
+    "virsh",
+    "qemu-system-x86_64",
+    "qemu-img",
+    "dnsmasq",
+    "setpriv",
+    "unshare",
+    "ip",
+)
 PACKAGES: Final = (
     "libvirt-daemon-system", "libvirt-clients", "qemu-system-x86", "qemu-utils", "dnsmasq-base", "iproute2", "iptables",
     "util-linux",
@@ -50,16 +60,25 @@ def is_inside() -> bool:
     return bool(os.environ.get(_INSIDE))
 
 
-def enter(module: str) -> None:
-    """Goes on only inside: outside it ends the program with what became of the one inside."""
-    if is_inside():
-        return
+def check() -> None:
+    """Raises CannotRun."""
     if os.geteuid() != 0:
         raise CannotRun("network and mount namespaces need root: run it as root")
     missing = [each for each in PROGRAMS if shutil.which(each) is None]
     if missing:
         raise CannotRun(f"{', '.join(missing)} not found; on Debian: apt-get install {' '.join(PACKAGES)}")
+
+
+def enter(module: str) -> None:
+    """Goes on only inside: outside it ends the program with what became of the one inside."""
+    if is_inside():
+        return
+    check()
     command = [
+        # Nothing of it outlives this program, not even where that is killed.
+        "setpriv",
+        "--pdeathsig",
+        "KILL",
         "unshare",
         "--net",
         "--mount",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Final
 
@@ -45,6 +47,17 @@ mount --make-rprivate /
 for each in /var/lib /etc/libvirt; do mount -t tmpfs tmpfs $each; done
 test ! -e /var/lib/libvirt
 exec "$@"
+"""
+
+
+_STAYING: Final = """
+import sys, time
+from pathlib import Path
+from tests.machines import barehost
+barehost.enter("staying")
+barehost.BareHost(Path(sys.argv[1])).boot()
+print("up", flush=True)
+time.sleep(1000)
 """
 
 
@@ -89,3 +102,48 @@ def test_machines_may_use_hardware_of_the_host_whoever_owns_it(without_folders: 
     after = Path("/dev/kvm").stat()
     assert done.returncode == 0, done.stderr
     assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+
+
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_of_a_host_outlives_a_program_that_is_interrupted(told: signal.Signals, tmp_path: Path) -> None:
+    if problem := daemons.missing():
+        pytest.skip(problem)
+    (tmp_path / "staying.py").write_text(_STAYING)
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    with subprocess.Popen(
+        [sys.executable, "-m", "staying", str(tmp_path / "host")],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"up\n"
+        started = _descendants(program.pid)
+        assert {"libvirtd", "virtlogd"} <= set(started.values())
+        # As a terminal does; a manager of services, and whoever is short of memory, tell one alone.
+        (os.killpg if told == signal.SIGINT else os.kill)(program.pid, told)
+        program.wait(60)
+    deadline = time.monotonic() + 30
+    while left := {pid: name for pid, name in started.items() if _name(pid) == name}:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def _descendants(pid: int) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        found |= {int(child): _name(int(child)), **_descendants(int(child))}
+    return found
+
+
+def _name(pid: int) -> str:
+    """Empty for one that is gone, or waits to be buried."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return ""
+    name, _, rest = stat.partition("(")[2].rpartition(")")
+    return "" if rest.split()[0] == "Z" else name
