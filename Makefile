@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 # That tests use, each with the package that has it where that is called otherwise.
 PROGRAMS := strace redis-server libvirtd=libvirt-daemon virsh=libvirt-clients dnsmasq=dnsmasq-base iptables \
-	qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils mmdebstrap
+	qemu-system-x86_64=qemu-system-x86 qemu-img=qemu-utils mmdebstrap ip=iproute2 mke2fs=e2fsprogs
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
@@ -40,7 +40,7 @@ conformance: $(VENV)/.dev ## compare our API server with kube-apiserver, request
 ecosystem: $(VENV)/.dev ## run other people's software: kr8s's tests, Cluster API's manager, clusterctl, kubeadm (builds them); ARGS=--full: KubeVirt's provider too
 	@$(BIN)/python -m tests.ecosystem $(ARGS)
 
-e2e: $(VENV)/.dev bytecode ## clusters of real virtual machines, as root and for half an hour or more; ARGS=--ha: three control planes
+e2e: $(VENV)/.dev bytecode ## clusters of real virtual machines, as root and for half an hour or more; ARGS=--ha: three control planes; ARGS=--brief: to the end of cloud-init, minutes
 	@$(BIN)/python -m tests.machines $(ARGS)
 
 crash: $(VENV)/.dev ## kill -9 at every write of a cluster's life, restart, compare the end

@@ -2,6 +2,7 @@
 
 python -m tests.machines                  one control-plane machine and workers, in stages
 python -m tests.machines --ha             three control-plane machines
+python -m tests.machines --brief          two machines without Kubernetes, to the end of cloud-init; minutes
 python -m tests.machines --upstream       the provider alone, beside Cluster API's managers on kube-apiserver
 python -m tests.machines --fresh          from the beginning, also where an earlier run was broken off
 python -m tests.machines --stages g       only these
@@ -17,9 +18,11 @@ import time
 from pathlib import Path
 from typing import Final
 
+from steelyard.images.failing import BuildFailed
 from tests.harness import ROOT, PlatformProcess, built, end_in_order
-from tests.machines import barehost, managed, priorities, story
+from tests.machines import barehost, managed, priorities, smallimage, story
 from tests.machines.barehost import BareHost, virsh
+from tests.machines.brief import Brief
 from tests.machines.cluster import HOST_ADDRESS, Cluster, platform_file
 from tests.machines.replicated import Replicated
 from tests.machines.single import Single
@@ -34,6 +37,8 @@ _EMULATED: Final = 4.0
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make e2e", description="Run clusters of real virtual machines.")
     parser.add_argument("--ha", action="store_true", help="three control-plane machines")
+    parser.add_argument("--brief", action="store_true", help="machines without Kubernetes, to the end of cloud-init")
+    parser.add_argument("--claim", action="store_true", help="with --brief: and what a claim says of such a machine")
     parser.add_argument("--upstream", action="store_true", help="Cluster API's managers instead of ours")
     parser.add_argument("--fresh", action="store_true", help="forget what an earlier run has done")
     parser.add_argument("--stages", default="", help="letters of the stages to run, also if they are done")
@@ -42,6 +47,8 @@ def main() -> int:
     parser.add_argument("--kubernetes", default="v1.34.3", help="the version of the cluster")
     parser.add_argument("--next", default="v1.34.4", help="the version that its machines are rolled to")
     arguments = parser.parse_args()
+    if arguments.brief:
+        return _brief(with_claim=arguments.claim)
     wanted = ("kubectl", *managed.PROGRAMS) if arguments.upstream else ("kubectl",)
     programs: dict[str, str] = dict(zip(wanted, built(*wanted), strict=True))
     kubectl = programs["kubectl"]
@@ -53,15 +60,7 @@ def main() -> int:
     folder = _FOLDER / ("upstream" if arguments.upstream else "replicated" if arguments.ha else "single")
     if arguments.fresh or arguments.upstream:
         shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    patience = 1.0 if _has_hardware() else _EMULATED
-    print(f"time-outs are {patience:.0f} x those for hardware" if patience > 1 else "with hardware", flush=True)
-    BareHost(folder).boot()
-    if patience > 1:
-        priorities.keep()
-    _add_host_address()
-    machines = folder / "machines"
-    machines.mkdir(exist_ok=True)
+    patience, machines = _boot(folder)
     memory = Memory(folder / "memory.json")
     if arguments.upstream:
         upstream = managed.Managed(folder, kubectl, arguments.images, machines, versions[0], patience)
@@ -86,6 +85,43 @@ def main() -> int:
         _shut_down()
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
+
+
+def _brief(*, with_claim: bool) -> int:
+    """Always from the beginning: what is kept is the image."""
+    folder, images = _FOLDER / "brief" / "host", _FOLDER / "brief" / "images"
+    if not barehost.is_inside():
+        barehost.check()
+        started = time.monotonic()
+        smallimage.build(images)
+        print(f"image without Kubernetes: {time.monotonic() - started:.0f} s", flush=True)
+    barehost.enter("tests.machines")
+    shutil.rmtree(folder, ignore_errors=True)
+    patience, machines = _boot(folder)
+    settings = platform_file(images, machines, round(patience), image=smallimage.NAME)
+    with PlatformProcess(folder / "platform", platform=settings) as platform:
+        platform.start()
+        brief = Brief(platform, machines, patience, with_claim=with_claim)
+        passed, failed = brief.run(Memory(folder / "memory.json"))
+        if failed:
+            print(f"what the platform logged is in {platform.log}", flush=True)
+        platform.terminate()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+def _boot(folder: Path) -> tuple[float, Path]:
+    """How much longer than with hardware everything may take on this host, and where its machines are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    patience = 1.0 if _has_hardware() else _EMULATED
+    print(f"time-outs are {patience:.0f} x those for hardware" if patience > 1 else "with hardware", flush=True)
+    BareHost(folder).boot()
+    if patience > 1:
+        priorities.keep()
+    _add_host_address()
+    machines = folder / "machines"
+    machines.mkdir(exist_ok=True)
+    return patience, machines
 
 
 def _build_image(version: str, folder: Path) -> None:
@@ -121,5 +157,5 @@ if __name__ == "__main__":
     end_in_order()
     try:
         sys.exit(main())
-    except barehost.CannotRun as error:
+    except (barehost.CannotRun, BuildFailed) as error:
         sys.exit(str(error))

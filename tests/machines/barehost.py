@@ -64,6 +64,8 @@ def check() -> None:
     """Raises CannotRun."""
     if os.geteuid() != 0:
         raise CannotRun("network and mount namespaces need root: run it as root")
+    # Those of the superuser are not in everybody's path.
+    os.environ["PATH"] = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     missing = [each for each in PROGRAMS if shutil.which(each) is None]
     if missing:
         raise CannotRun(f"{', '.join(missing)} not found; on Debian: apt-get install {' '.join(PACKAGES)}")

@@ -24,8 +24,8 @@ HOST_ADDRESS: Final = "10.199.0.1"
 _RANGE: Final = "10.200.0.0/16"
 
 
-def platform_file(images: Path, machines: Path, patience: int) -> str:
-    """Emulated machines are slow, and promised more cores than there are."""
+def platform_file(images: Path, machines: Path, patience: int, *, image: str = "") -> str:
+    """Emulated machines are slow, and promised more cores than there are. `image` is for those of every version."""
     settings: Object = {
         "infrastructure": "kvm",
         "kvm": {
@@ -51,6 +51,9 @@ def platform_file(images: Path, machines: Path, patience: int) -> str:
             "embedded": {"listen": {"address": HOST_ADDRESS, "networks": [{"network": _RANGE, "roles": ["all"]}]}},
         },
     }
+    if image:
+        offered: Object = {f"v1.{minor}": {} for minor in range(32, 35)}
+        settings["versions"] = {"infrastructures": {"kvm": {"image": image, "offered": offered}}}
     return yaml.safe_dump(settings)
 
 

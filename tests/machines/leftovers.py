@@ -5,6 +5,7 @@ Listed before the first claim and after the last is deleted, the two must be the
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,6 +65,20 @@ def _processes() -> list[str]:
         if name.startswith(_OF_MACHINES) and (guest or not name.startswith("qemu")):
             found.append(f"{name} {guest}".strip())
     return sorted(found)
+
+
+def processor_seconds() -> list[float]:
+    """What each machine that runs has used of a processor, however much of it others were given."""
+    used: list[float] = []
+    for each in Path("/proc").glob("[0-9]*"):
+        try:
+            is_machine = b"\0guest=" in (each / "cmdline").read_bytes()
+            fields = (each / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if is_machine:
+            used.append((int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"))
+    return sorted(used)
 
 
 def _leases() -> list[str]:

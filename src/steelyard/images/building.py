@@ -45,7 +45,7 @@ from steelyard.images.oci import Archived
 from steelyard.images.programs import Built, Programs
 
 NAME: Final = "debian-12-kubernetes-{version}.qcow2"
-_UNFINISHED: Final = ".building-"
+UNFINISHED: Final = ".building-"
 _ROOM: Final = 6 << 30
 """Bytes that a build needs for a while: the tree, the disk and the image of it."""
 _RECIPE: Final = (
@@ -85,7 +85,7 @@ def build(order: Order, report: Report) -> Outcome:
     path = order.to / _file_name(order.name or NAME.replace("{version}", version))
     _check_host()
     order.to.mkdir(parents=True, exist_ok=True)
-    with _alone_in(order.to, report):
+    with alone_in(order.to, report):
         catalogue.replaceable(path, order.storage_roots)
         with _step(report, f"programs of Kubernetes {version}"):
             found = _programs(order, version, report)
@@ -98,7 +98,7 @@ def build(order: Order, report: Report) -> Outcome:
         _check_room(order.to)
         with _step(report, f"Debian {archive.version}"):
             tree = system.tree(archive, cache() / "system", lambda text: report(f"  {text}"))
-        work = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=order.to))
+        work = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=order.to))
         try:
             return _make(work, path, tree, archive, found, inputs, version, order, report)
         finally:
@@ -259,7 +259,7 @@ def _check_room(place: Path) -> None:
 
 
 @contextlib.contextmanager
-def _alone_in(place: Path, report: Report) -> Generator[None]:
+def alone_in(place: Path, report: Report) -> Generator[None]:
     """One build at a time in a directory; so whatever unfinished is found there is of one that was killed."""
     descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -268,7 +268,7 @@ def _alone_in(place: Path, report: Report) -> Generator[None]:
         except BlockingIOError:
             report(f"waiting for another build in {place} to end")
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        for left in place.glob(f"{_UNFINISHED}*"):
+        for left in place.glob(f"{UNFINISHED}*"):
             shutil.rmtree(left, ignore_errors=True)
         catalogue.restore(place)
         yield
