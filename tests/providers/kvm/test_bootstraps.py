@@ -100,6 +100,11 @@ def _run(folder: Path, log: str | None, *, has_succeeded: bool = False) -> str:
             "error: port in use; [ERROR A]: one",
             id="in colours, which are not text",
         ),
+        pytest.param(
+            "ci-info: | Route |  Gateway   |\nci-info: +-------+------------+\nruncmd: 2: kubeadm: not found\n",
+            "runcmd: 2: kubeadm: not found",
+            id="without cloud-init's tables of addresses",
+        ),
         pytest.param("", "it does not say why", id="nothing"),
         pytest.param(None, "it does not say why", id="no log"),
     ],

@@ -25,7 +25,7 @@ words=$(tail -c 65536 {log} | tr -d '\\000-\\006\\010\\013-\\032\\034-\\037\\177
     {{ gsub(/\\033(\\[[0-9:;<=>?]*[@-~]|\\][^\\007\\033]*|[()*+].|[^\\[\\]()*+])/, ""); gsub(/[\\007\\033]/, "") }}
     # Those of cloud-init, and what kubeadm advises each time.
     /^[0-9-]+ [0-9:,]+ - [a-z_]+\\.py\\[/ || /^Cloud-init v\\./ || /^\\[preflight\\] If you know what/ {{ next }}
-    /^[ \\t]*$/ {{ next }}
+    /^ci-info: / || /^[ \\t]*$/ {{ next }}
     /^To see the stack trace of this error/ {{ said = is_error ? text : last(); is_error = 0; next }}
     {{ gsub(/^[ \\t]+|[ \\t]+$/, "") }}
     /^error/ {{ is_error = 1; text = ""; said = "" }}
