@@ -43,9 +43,9 @@ _CLAIMED: Final = {
     "environment": "dev",
     "controlPlaneReplicas": 1,
     "workerReplicas": 0,
-    "cpuCores": 1,
-    "memoryGi": 1,
-    "diskGb": 5,
+    "cpuCores": 2,
+    "memoryGi": 2,
+    "diskGb": 20,
     "kubernetesVersion": _VERSION,
 }
 _FINISHED: Final = " finished at "
@@ -145,12 +145,14 @@ class Brief:
 
     def _claim_says_why(self) -> str:
         def says_why() -> str:
-            said = self._steelyard("describe", _CLAIM, "-n", NAMESPACE)
+            # In lines as wide as a terminal.
+            said = " ".join(self._steelyard("describe", _CLAIM, "-n", NAMESPACE).split())
+            assert "its bootstrap has failed" in said, said
             assert "kubeadm: not found" in said, said
             return said
 
         said = str(until(says_why, "the claim says why", seconds=300 * self._patience, pause=15))
-        return next(line.strip() for line in said.splitlines() if "kubeadm: not found" in line)
+        return said[: said.index("Its console has the rest")]
 
     def _delete(self) -> str:
         self._runner.run(self._client.delete(CLUSTERS, _CLUSTER, NAMESPACE))
@@ -221,7 +223,9 @@ class Brief:
 
 
 def _object(resource: Resource, name: str) -> Object:
-    metadata: Object = {"name": name, "labels": {"cluster.x-k8s.io/cluster-name": _CLUSTER}}
+    metadata: Object = {"name": name}
+    if resource != _CLAIMS:
+        metadata["labels"] = {"cluster.x-k8s.io/cluster-name": _CLUSTER}
     if resource.namespaced:
         metadata["namespace"] = NAMESPACE
     return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
