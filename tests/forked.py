@@ -127,8 +127,10 @@ class Process:
         return self.returncode
 
     def send_signal(self, number: int) -> None:
+        # It may have ended already, and that has not been told yet.
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(signal.SIGTERM)

@@ -4,10 +4,16 @@ and nothing is done.
 
 from __future__ import annotations
 
+import select
 import sys
+from typing import Final
 
 from steelyard.cli import output
 from steelyard.cli.exits import CommandError, Exit
+
+_LOOK: Final = 0.2
+"""Seconds. A Ctrl-C in the very moment in which reading begins is noticed when reading ends, and that may be never: so
+reading begins only when there is something to read."""
 
 
 def check_terminal(otherwise: str) -> None:
@@ -22,6 +28,8 @@ def agree(question: str, *, otherwise: str) -> None:
     """Returns if the answer is yes. Ctrl-C is a KeyboardInterrupt: not to be called while an event loop runs."""
     sys.stderr.write(f"{question} [y/N]: ")
     sys.stderr.flush()
+    while not select.select([sys.stdin], [], [], _LOOK)[0]:
+        pass
     answer = sys.stdin.readline()
     if not answer:
         output.note("")
