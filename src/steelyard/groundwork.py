@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from steelyard import defining, founding, parts, standing
-from steelyard.api import authors, databases, vaultentries
-from steelyard.api.resources import KVM_HOSTS, KVM_MACHINES
+from steelyard.api import authors, vaultstanding
+from steelyard.api.resources import DATA_GROUP, KVM_HOSTS, KVM_MACHINES
 from steelyard.compose.infrastructures import kvmhosts
 from steelyard.defining import Owner
 from steelyard.kube import objects
@@ -76,7 +76,7 @@ async def _define_kinds(client: Client, options: Options, wanted: Sequence[Provi
 
 
 def is_own(crd: Object) -> bool:
-    return objects.at(crd, "spec", "group") == databases.GROUP
+    return objects.at(crd, "spec", "group") == DATA_GROUP
 
 
 async def guard_claims(api: Api, client: Client, platform: Platform, offering: Offering | None = None) -> None:
@@ -103,7 +103,7 @@ async def keep_in_vault(client: Client, options: Options) -> None:
         from steelyard.compose.integrations import vaultplatform
 
         wanted = vaultplatform.standing(options.platform)
-    mark = standing.Mark(*vaultentries.STANDING, vaultentries.STANDING_KINDS)
+    mark = standing.Mark(*vaultstanding.LABEL, vaultstanding.KINDS)
     await standing.keep(client, wanted, mark, FIELD_MANAGER)
 
 

@@ -35,7 +35,7 @@ from steelyard.api.externalsecrets.kinds import (
     PUSH_SECRETS,
     SECRET_STORES,
 )
-from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.api.resources import VAULT_ENTRIES
 from steelyard.compose import managed, names
 from steelyard.compose.integrations import vaultdatabase, vaultentries, vaultpolicies
 from steelyard.compose.integrations.vaultdatabase import Database

@@ -12,14 +12,13 @@ from pydantic import Field
 from steelyard.api import model
 from steelyard.api.claims import NamespaceName, ObjectName
 from steelyard.api.model import ApiModel, Column, Conditions, Kind, Timestamp
-from steelyard.kube.resources import Resource
+from steelyard.api.resources import DATABASE_BACKUPS, DATABASE_COPIES, DATABASE_USAGES, TEMPORARY_LOGINS
 from steelyard.masking.rules import MaskingRules
 
-GROUP: Final = "data.steelyard.dev"
-USAGES: Final = Resource(GROUP, "v1alpha1", "databaseusages", "DatabaseUsage", namespaced=False)
-BACKUPS: Final = Resource(GROUP, "v1alpha1", "databasebackups", "DatabaseBackup", namespaced=False)
-COPIES: Final = Resource(GROUP, "v1alpha1", "databasecopies", "DatabaseCopy", namespaced=False)
-LOGINS: Final = Resource(GROUP, "v1alpha1", "temporarylogins", "TemporaryLogin", namespaced=False)
+USAGES: Final = DATABASE_USAGES
+BACKUPS: Final = DATABASE_BACKUPS
+COPIES: Final = DATABASE_COPIES
+LOGINS: Final = TEMPORARY_LOGINS
 CATEGORIES: Final = ("steelyard",)
 
 ServerName = Annotated[str, Field(min_length=1, max_length=63)]

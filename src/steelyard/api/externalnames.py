@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from steelyard.api.crossplane import EXTERNAL_NAME
-from steelyard.api.postgresql import NAME_MAX
+from steelyard.api.dataservices import NAME_MAX
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import Resource
 

@@ -7,7 +7,7 @@ Secret in, and until then no machine starts.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from steelyard.api import troubles
 from steelyard.kube import objects
@@ -17,6 +17,7 @@ from steelyard.kube.resources import Resource
 VIRTUAL_MACHINES: Final = Resource("kubevirt.io", "v1", "virtualmachines", "VirtualMachine")
 VIRTUAL_MACHINE_INSTANCES: Final = Resource("kubevirt.io", "v1", "virtualmachineinstances", "VirtualMachineInstance")
 
+IngressClass = Literal["traefik", "nginx", "none"]
 API_PORT: Final = 6443
 AUTHORITY: Final = "steelyard.dev/authority"
 """Annotation of the namespace: by which key the cluster's authority is known. Written before the first machine can

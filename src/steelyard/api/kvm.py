@@ -14,7 +14,19 @@ from pydantic import Field
 
 from steelyard.api import kvmhost, model, resources
 from steelyard.api.clusterapi import wellknown
-from steelyard.api.kvmhost import HostName, HostPath, InterfaceName, KVMHostSpec, KVMHostStatus, Range
+from steelyard.api.kvmhost import KVMHostSpec, KVMHostStatus, Range
+from steelyard.api.machineterms import (
+    IMAGE_PATTERN,
+    INITIATOR_PATTERN,
+    MACHINE_NAME,
+    CpuTime,
+    HostName,
+    HostPath,
+    InterfaceName,
+    MemorySize,
+    Server,
+    VolumeName,
+)
 from steelyard.api.model import ApiModel, Column, Conditions, Initialization, Kind
 from steelyard.api.sizes import CpuCores
 
@@ -22,20 +34,10 @@ PROVIDER_LABELS: Final = {"cluster.x-k8s.io/provider": "infrastructure-kvm", wel
 CONTRACT_LABELS: Final = {**PROVIDER_LABELS, "cluster.x-k8s.io/v1beta2": resources.KVM_MACHINES.version}
 """The second says which versions of the kind keep which contract."""
 CATEGORIES: Final = ("cluster-api", "steelyard")
-MACHINE_NAME: Final = "{machine}"
-"""In a template: the name of the machine that is made from it."""
 
-MemorySize = Annotated[
-    str,
-    Field(max_length=16, pattern=r"^([1-9][0-9]?T|[1-9][0-9]{0,4}G|[1-9][0-9]{2,7}M)(i|B)?$"),
-]
-"""`8Gi`, or as the documents write it, `8GB`: at least 100 MB, and less than 100 TiB."""
 DiskSize = Annotated[str, Field(max_length=16, pattern=r"^([1-9][0-9]{0,2}T|[1-9][0-9]{0,5}G|[1-9][0-9]{2,8}M)(i|B)?$")]
 """`20Gi`: at least 100 MB, and less than 1 PiB."""
 # Hundredths of a core would be more than the scheduler of a host tells apart.
-CpuTime = Annotated[str, Field(max_length=8, pattern=r"^([1-9][0-9]{0,2}(\.[0-9])?|0\.[1-9]|[1-9][0-9]{2,5}m)$")]
-"""`2`, `1.5` or `1500m`: cores' worth of time."""
-Server = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9:])?$")]
 Address = Annotated[
     str,
     Field(max_length=45, pattern=r"^(([0-9]{1,3}\.){3}[0-9]{1,3}|[0-9a-fA-F]{0,4}(:[0-9a-fA-F]{0,4}){2,7})$"),
@@ -44,9 +46,6 @@ DnsName = Annotated[
     str,
     Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$"),
 ]
-VolumeName = Annotated[str, Field(max_length=36, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
-INITIATOR_PATTERN: Final = r"^iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[a-z0-9.:{}-]+)?$"
-IMAGE_PATTERN: Final = r"^((/[A-Za-z0-9_][A-Za-z0-9._-]*)+|[A-Za-z0-9_][A-Za-z0-9._-]*)(@sha256:[0-9a-f]{64})?$"
 Image = Annotated[str, Field(min_length=1, max_length=512, pattern=IMAGE_PATTERN)]
 """`debian-12-kubernetes-v1.34.4.qcow2`, with `@sha256:` and its checksum where that is known."""
 

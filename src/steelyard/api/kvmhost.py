@@ -10,14 +10,9 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from steelyard.api import model
+from steelyard.api.machineterms import URI_PATTERN, HostPath, InterfaceName, NamespaceName
 from steelyard.api.model import ApiModel, Column, Conditions
 
-HostPath = Annotated[str, Field(max_length=256, pattern=r"^(/[A-Za-z0-9_][A-Za-z0-9._-]*)+$")]
-"""Absolute, and without a step upwards. The whole disk is no place to allow."""
-InterfaceName = Annotated[str, Field(max_length=15, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")]
-"""As Linux limits them."""
-HostName = Annotated[str, Field(max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-NamespaceName = Annotated[str, Field(max_length=63, pattern=r"^(\*|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$")]
 Namespaces = Annotated[
     list[NamespaceName], Field(min_length=1, max_length=256, json_schema_extra={"x-kubernetes-list-type": "set"})
 ]
@@ -26,10 +21,6 @@ Paths = Annotated[
     list[HostPath], Field(min_length=1, max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"})
 ]
 Bytes = Annotated[int, Field(ge=0, le=2**53)]
-URI_PATTERN: Final = (
-    r"^qemu(:///|\+(ssh|tls)://([a-z_][a-z0-9_-]*@)?[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?/)"
-    r"(system|session)$"
-)
 
 
 class Capacity(ApiModel):

@@ -11,23 +11,25 @@ would take for its own gets into a text here. Nor does a password: templates are
 held against what the KVMHost allows to the claim's namespace.
 """
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from steelyard.api.kvm import HostVolume, Server
+from steelyard.api.kvm import HostVolume
+from steelyard.api.machineterms import (
+    Domain,
+    Duration,
+    LeastConnections,
+    MaxPerCore,
+    MirrorUrl,
+    ProxyUrl,
+    Registry,
+    Server,
+    Unproxied,
+)
 from steelyard.api.model import ApiModel
 from steelyard.api.sizes import DiskGb
 
-_HOST: Final = r"([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:]+\])(:[0-9]{1,5})?"
-_LABEL: Final = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
-
-ProxyUrl = Annotated[str, Field(max_length=300, pattern=rf"^https?://{_HOST}/?$")]
-MirrorUrl = Annotated[str, Field(max_length=300, pattern=rf"^https?://{_HOST}(/[A-Za-z0-9._-]+)*/?$")]
-Registry = Annotated[str, Field(max_length=300, pattern=rf"^(\*|{_HOST})$")]
-Unproxied = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[A-Za-z0-9.*:/_-]+$")]
-Domain = Annotated[str, Field(max_length=200, pattern=rf"^{_LABEL}(\.{_LABEL})*$")]
-Duration = Annotated[str, Field(max_length=7, pattern=r"^[1-9][0-9]{0,5}(s|m|h)$")]
 Address = Annotated[
     str,
     Field(
@@ -37,8 +39,6 @@ Address = Annotated[
         },
     ),
 ]
-MaxPerCore = Annotated[int, Field(ge=0, le=10_000_000)]
-LeastConnections = Annotated[int, Field(ge=0, le=100_000_000)]
 
 
 def _map(key: str) -> dict[str, Any]:

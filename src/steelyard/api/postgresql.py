@@ -27,18 +27,18 @@ from steelyard.api.claims import (
     SecretReference,
 )
 from steelyard.api.clusterfields import Ttl
-from steelyard.api.dataservices import VaultPath
+from steelyard.api.dataservices import (
+    DEFAULT_SIZE,
+    DEFAULT_STORAGE_GB,
+    SizeName,
+    StorageGB,
+    VaultPath,
+)
 from steelyard.api.durations import PATTERN
 from steelyard.api.model import ApiModel, Column, Kind, Timestamp
 from steelyard.api.secretdelivery import DELIVER_TO, DeliverTo, DeliveryReport
 from steelyard.kube.resources import Resource
 from steelyard.masking.rules import MaskingRules
-
-SizeName = Literal["small", "medium", "large"]
-StorageGB = Annotated[int, Field(ge=1, le=65536)]
-NAME_MAX: Final = 57
-"""Of a database. PostgreSQL cuts names at 63 bytes, and `<name>_owner` is the role that has it."""
-ExternalName = Annotated[str, Field(max_length=NAME_MAX, pattern=r"^[a-z]([a-z0-9_-]*[a-z0-9])?$")]
 
 Interval = Annotated[
     str, Field(max_length=9, pattern=PATTERN, json_schema_extra=durations.within("1h", "8760h", "24h for a day"))
@@ -57,8 +57,6 @@ BACK_UP: Final = "steelyard.dev/back-up"
 MAKE_ROOM: Final = "steelyard.dev/make-room-until"
 """Annotation: until when a database that is too full takes one session, to delete what is not needed."""
 
-DEFAULT_SIZE: Final = "small"
-DEFAULT_STORAGE_GB: Final = 20
 
 _FROM_PLATFORM: Final = "Default: the platform file's."
 _STORAGE: Final = "spec.parameters.storageGB"

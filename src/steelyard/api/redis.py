@@ -16,12 +16,11 @@ from pydantic import Field
 
 from steelyard.api import claims, dataservices, durations, model
 from steelyard.api.claims import ClaimSpec, ClaimStatus, EnvironmentName, ObjectReference, SecretReference
+from steelyard.api.dataservices import DEFAULT_MEMORY_GB, DEFAULT_REPLICAS, MemoryGB, Replicas
 from steelyard.api.model import ApiModel, Column, Kind, Timestamp
 from steelyard.api.secretdelivery import DELIVER_TO, DeliverTo, DeliveryReport
 from steelyard.kube.resources import Resource
 
-Replicas = Annotated[int, Field(ge=1, le=10)]
-MemoryGB = Annotated[int, Field(ge=1, le=1024)]
 Interval = Annotated[
     str,
     Field(
@@ -34,8 +33,6 @@ Interval = Annotated[
 ROTATE: Final = "steelyard.dev/rotate"
 """Annotation by which a new password is asked for: each new value asks once."""
 
-DEFAULT_REPLICAS: Final = 1
-DEFAULT_MEMORY_GB: Final = 1
 
 _FROM_PLATFORM: Final = "Default: the platform file's."
 

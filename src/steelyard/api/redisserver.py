@@ -17,10 +17,10 @@ from pydantic import Field
 
 from steelyard.api import crd, model
 from steelyard.api.model import ApiModel, Column, Conditions, Kind, Timestamp
+from steelyard.api.resources import REDIS_SERVERS
 from steelyard.kube.objects import Object
-from steelyard.kube.resources import Resource
 
-RESOURCE: Final = Resource("data.steelyard.dev", "v1alpha1", "redisservers", "RedisServer", namespaced=False)
+RESOURCE: Final = REDIS_SERVERS
 
 WhenFull = Literal["noeviction", "allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu", "volatile-ttl"]
 Duration = Annotated[str, Field(pattern=r"^([0-9]{1,5}h)?([0-9]{1,5}m)?([0-9]{1,6}s)?$", min_length=2, max_length=18)]

@@ -15,6 +15,13 @@ KVM_CLUSTER_TEMPLATES = Resource(INFRASTRUCTURE_GROUP, "v1alpha4", "kvmclusterte
 KVM_MACHINES = Resource(INFRASTRUCTURE_GROUP, "v1alpha4", "kvmmachines", "KVMMachine")
 KVM_MACHINE_TEMPLATES = Resource(INFRASTRUCTURE_GROUP, "v1alpha4", "kvmmachinetemplates", "KVMMachineTemplate")
 KVM_HOSTS = Resource(INFRASTRUCTURE_GROUP, "v1alpha4", "kvmhosts", "KVMHost", namespaced=False)
+DATA_GROUP = "data.steelyard.dev"
+DATABASE_USAGES = Resource(DATA_GROUP, "v1alpha1", "databaseusages", "DatabaseUsage", namespaced=False)
+DATABASE_BACKUPS = Resource(DATA_GROUP, "v1alpha1", "databasebackups", "DatabaseBackup", namespaced=False)
+DATABASE_COPIES = Resource(DATA_GROUP, "v1alpha1", "databasecopies", "DatabaseCopy", namespaced=False)
+REDIS_SERVERS = Resource(DATA_GROUP, "v1alpha1", "redisservers", "RedisServer", namespaced=False)
+TEMPORARY_LOGINS = Resource(DATA_GROUP, "v1alpha1", "temporarylogins", "TemporaryLogin", namespaced=False)
+VAULT_ENTRIES = Resource(DATA_GROUP, "v1alpha1", "vaultentries", "VaultEntry", namespaced=False)
 
 
 def compute_group(domain: str) -> str:

@@ -13,15 +13,8 @@ from pydantic import Field
 
 from steelyard.api import model
 from steelyard.api.claims import NamespaceName, ObjectName
-from steelyard.api.externalsecrets.kinds import PUSH_SECRETS
 from steelyard.api.model import ApiModel, Column, Conditions, Kind, Timestamp
-from steelyard.kube.resources import Resource
-
-VAULT_ENTRIES: Final = Resource("data.steelyard.dev", "v1alpha1", "vaultentries", "VaultEntry", namespaced=False)
-STANDING: Final = ("steelyard.dev/standing", "vault")
-"""The label of what the platform itself has in Vault, whichever claims there are, and its value."""
-STANDING_KINDS: Final[tuple[Resource, ...]] = (PUSH_SECRETS, VAULT_ENTRIES)
-"""Those that are taken away again where other settings no longer give them, in this order."""
+from steelyard.api.resources import VAULT_ENTRIES
 
 VaultPath = Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9_.:@~-]+(/[A-Za-z0-9_.:@~-]+)*$")]
 FieldName = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9_.-]+$")]

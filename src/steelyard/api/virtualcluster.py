@@ -11,7 +11,7 @@ cluster is made as any other, of a control plane alone.
 """
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ from steelyard.api import admission, claims, infrastructures, model, resources, 
 from steelyard.api.claims import ClaimSpec, ClaimStatus, EnvironmentName, ObjectReference, SecretReference
 from steelyard.api.clusterfields import NAME_SCHEMA, ReplicaCounts
 from steelyard.api.infrastructures import InfrastructureName
+from steelyard.api.k3s import IngressClass
 from steelyard.api.model import ApiModel, Column, Kind
 from steelyard.api.sizes import CpuCores, DiskGb, MemoryGi
 
@@ -30,7 +31,6 @@ CANNOT_CHANGE: Final = (
     "what status.parameters says, or make a new claim and move there"
 )
 
-IngressClass = Literal["traefik", "nginx", "none"]
 K8sVersion = Annotated[
     str, Field(max_length=32, json_schema_extra={"x-kubernetes-validations": [versions.OFFERED_RULE]})
 ]

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import typer
 
 from steelyard.api.externalsecrets.kinds import PUSH_SECRETS
-from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.api.resources import VAULT_ENTRIES
 from steelyard.cli import output, reach, session
 from steelyard.cli.exits import CommandError, Exit
 from steelyard.cli.output import Format

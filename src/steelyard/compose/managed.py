@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from steelyard.api import state, troubles
 from steelyard.api.crossplane import PUSH_SECRETS
-from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.api.resources import VAULT_ENTRIES
 from steelyard.compose import comparing
 from steelyard.compose.claimkind import ClaimKey
 from steelyard.compose.composed import FIRST_STAGE, Condition, Desired, Observed

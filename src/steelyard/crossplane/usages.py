@@ -26,7 +26,7 @@ from typing import Final
 
 from steelyard.api.clusterapi import resources
 from steelyard.api.crossplane import CLUSTER_USAGES, USAGES
-from steelyard.api.databases import GROUP as DATA_GROUP
+from steelyard.api.resources import DATA_GROUP
 from steelyard.compose.composed import FIRST_STAGE, Desired
 from steelyard.frozen import frozen
 from steelyard.kube import objects

@@ -21,7 +21,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator
 from steelyard.api import versions
 from steelyard.api.catalogue import Listing, State, minor_of
 from steelyard.api.infrastructures import InfrastructureName
-from steelyard.api.kvm import IMAGE_PATTERN
+from steelyard.api.machineterms import IMAGE_PATTERN
 from steelyard.settings.base import SettingsModel
 
 _MINOR: Final = re.compile(versions.WITHOUT_PATCH)

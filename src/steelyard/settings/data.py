@@ -4,8 +4,17 @@ from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
 
-from steelyard.api.postgresql import DEFAULT_SIZE, DEFAULT_STORAGE_GB, ExternalName, SizeName, StorageGB
-from steelyard.api.redis import DEFAULT_MEMORY_GB, DEFAULT_REPLICAS, MemoryGB, Replicas
+from steelyard.api.dataservices import (
+    DEFAULT_MEMORY_GB,
+    DEFAULT_REPLICAS,
+    DEFAULT_SIZE,
+    DEFAULT_STORAGE_GB,
+    ExternalName,
+    MemoryGB,
+    Replicas,
+    SizeName,
+    StorageGB,
+)
 from steelyard.settings.base import SettingsModel
 from steelyard.settings.databases import DatabaseTerms
 from steelyard.settings.postgresservers import FurtherServer, Reached, ServerSettings

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field
 
 from steelyard.api import versions
-from steelyard.api.virtualcluster import IngressClass
+from steelyard.api.k3s import IngressClass
 from steelyard.settings.base import SettingsModel
 from steelyard.settings.integrations import Address, Chart
 

@@ -6,17 +6,24 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from steelyard.api.kvm import INITIATOR_PATTERN, MACHINE_NAME, CpuTime, MemorySize, Server, VolumeName
-from steelyard.api.kvmhost import HostName, HostPath, InterfaceName
-from steelyard.api.nodesettings import (
+from steelyard.api.machineterms import (
+    INITIATOR_PATTERN,
+    MACHINE_NAME,
+    CpuTime,
     Domain,
     Duration,
+    HostName,
+    HostPath,
+    InterfaceName,
     LeastConnections,
     MaxPerCore,
+    MemorySize,
     MirrorUrl,
     ProxyUrl,
     Registry,
+    Server,
     Unproxied,
+    VolumeName,
 )
 from steelyard.api.sizes import DiskGb
 from steelyard.settings import kvmhosts

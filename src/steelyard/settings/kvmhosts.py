@@ -17,8 +17,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from steelyard.api import kvmhost
-from steelyard.api.kvmhost import HostPath, InterfaceName, NamespaceName
+from steelyard.api.machineterms import URI_PATTERN, HostPath, InterfaceName, NamespaceName
 from steelyard.settings.base import SettingsModel
 from steelyard.settings.networks import Network, overlap
 
@@ -30,7 +29,7 @@ RANGE: Final = "10.200.0.0/16"
 LEAST_PREFIX: Final = 24
 """How large the network of one cluster is."""
 
-Uri = Annotated[str, Field(max_length=300, pattern=kvmhost.URI_PATTERN)]
+Uri = Annotated[str, Field(max_length=300, pattern=URI_PATTERN)]
 Namespaces = Annotated[tuple[NamespaceName, ...], Field(min_length=1, max_length=256, strict=False)]
 Paths = Annotated[tuple[HostPath, ...], Field(min_length=1, max_length=16, strict=False)]
 

@@ -6,7 +6,7 @@ import pytest
 
 from steelyard import settings
 from steelyard.api.externalsecrets.kinds import CLUSTER_SECRET_STORES, PUSH_SECRETS
-from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.api.resources import VAULT_ENTRIES
 from steelyard.compose import managed
 from steelyard.compose.composed import Observed
 from steelyard.compose.integrations import vaultdatabase, vaultplatform, vaultpolicies

@@ -13,7 +13,7 @@ import pytest_asyncio
 from steelyard import settings
 from steelyard.api.clusterapi import resources as clusterapi
 from steelyard.api.crossplane import PUSH_SECRETS
-from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.api.resources import VAULT_ENTRIES
 from steelyard.compose import names
 from steelyard.compose.infrastructures import kubevirt
 from steelyard.compose.integrations import argocd, inside, sharedservices

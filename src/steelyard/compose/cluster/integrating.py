@@ -10,7 +10,7 @@ from typing import Final
 
 from steelyard.api.clusterapi import wellknown
 from steelyard.api.crossplane import PUSH_SECRETS
-from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.api.resources import VAULT_ENTRIES
 from steelyard.compose.claimkind import Reported
 from steelyard.compose.composed import Condition, Desired, Observed
 from steelyard.compose.integrations import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.api.resources import VAULT_ENTRIES
 from steelyard.compose.composed import FIRST_STAGE, Desired
 from steelyard.frozen import frozen
 from steelyard.kube.objects import Object

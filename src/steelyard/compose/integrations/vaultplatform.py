@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from steelyard.api.externalsecrets.kinds import CLUSTER_SECRET_STORES, PUSH_SECRETS
-from steelyard.api.vaultentries import STANDING, STANDING_KINDS, VAULT_ENTRIES
+from steelyard.api.resources import VAULT_ENTRIES
+from steelyard.api.vaultstanding import KINDS, LABEL
 from steelyard.compose import managed
 from steelyard.compose.integrations import sharedservices, vaultentries, vaultpolicies
 from steelyard.compose.integrations.vaultentries import OWN
@@ -230,7 +231,7 @@ def _whole(settings: Vault, secret: str, path: str) -> Object:
 
 
 def _labelled(resource: Resource, obj: Object) -> Standing:
-    if resource not in STANDING_KINDS:
+    if resource not in KINDS:
         return resource, obj
-    metadata = {**objects.metadata(obj), "labels": dict((STANDING,))}
+    metadata = {**objects.metadata(obj), "labels": dict((LABEL,))}
     return resource, {**obj, "metadata": metadata}

@@ -8,7 +8,7 @@ from typing import Final
 from steelyard.api import databasepolicies, externalnames, postgresql, programs, secretdelivery, vaultpaths
 from steelyard.api.crossplane import EXTERNAL_SECRETS, PROVIDER_CONFIGS, PROVIDER_SQL, PUSH_SECRETS
 from steelyard.api.externalsecrets.kinds import PASSWORDS
-from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.api.resources import VAULT_ENTRIES
 from steelyard.compose import delivery, managed
 from steelyard.compose.claimkind import ClaimKind, Watched
 from steelyard.compose.postgresqlinstance import composing, effects, making, naming, sharing, terms

@@ -17,8 +17,8 @@ from typing import Final
 
 from steelyard.api import externalnames
 from steelyard.api.crossplane import EXTERNAL_NAME
+from steelyard.api.dataservices import NAME_MAX
 from steelyard.api.externalnames import DIGEST_LENGTH, OWNER
-from steelyard.api.postgresql import NAME_MAX
 from steelyard.compose.refusing import Refused
 from steelyard.frozen import frozen
 from steelyard.kube import objects

@@ -6,8 +6,9 @@ import posixpath
 import zlib
 from typing import Final
 
-from steelyard.api.kvm import MACHINE_NAME, KVMClusterSpec, KVMMachineSpec
+from steelyard.api.kvm import KVMClusterSpec, KVMMachineSpec
 from steelyard.api.kvmhost import KVMHostSpec
+from steelyard.api.machineterms import MACHINE_NAME
 from steelyard.frozen import frozen
 from steelyard.providers.kvm import addresses, allowed, identity, sizes
 from steelyard.providers.kvm.addresses import Layout

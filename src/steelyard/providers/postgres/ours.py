@@ -10,7 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from steelyard.api.crossplane import DATABASES
-from steelyard.api.databases import BACKUPS, COPIES, LOGINS, USAGES
+from steelyard.api.resources import DATABASE_BACKUPS as BACKUPS
+from steelyard.api.resources import DATABASE_COPIES as COPIES
+from steelyard.api.resources import DATABASE_USAGES as USAGES
+from steelyard.api.resources import TEMPORARY_LOGINS as LOGINS
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS, Resource

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from steelyard.api import crd, databases
 from steelyard.api.crossplane import DATABASES, EXTENSIONS, GRANTS, PROVIDER_CONFIGS, ROLES, SCHEMAS
 from steelyard.api.providersql import definitions
 from steelyard.kube import objects, permits
@@ -175,6 +174,8 @@ def _services(settings: PostgreSQL, instances: dict[str, EmbeddedServer]) -> lis
 
 
 def _definitions() -> Sequence[Object]:
+    from steelyard.api import crd, databases
+
     return [*definitions.crds(), *map(crd.definition, databases.KINDS)]
 
 

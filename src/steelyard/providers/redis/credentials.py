@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from steelyard.api import durations
-from steelyard.api.redisserver import RESOURCE, RedisServerSpec, Rotation
+from steelyard.api.redisserver import RedisServerSpec, Rotation
 from steelyard.frozen import frozen
 from steelyard.kube import errors, moments, objects
 from steelyard.kube.client.interface import Client
@@ -135,13 +135,6 @@ async def erase(client: Client, obj: Object, spec: RedisServerSpec) -> None:
             await client.delete(SECRETS, place.name, place.namespace, uid=objects.uid(found))
     except errors.NotFound:
         return
-
-
-def owner_key(secret: Object) -> str:
-    """The name of the RedisServer that a Secret is of; empty for any other."""
-    owner = objects.controller_of(secret) or {}
-    is_ours = owner.get("kind") == RESOURCE.kind and owner.get("apiVersion") == RESOURCE.api_version
-    return str(owner.get("name") or "") if is_ours else ""
 
 
 async def _write(

@@ -1,78 +1,105 @@
-"""The provider as a unit that the platform starts. It costs nothing until the first RedisServer is there."""
+"""The provider as a unit that the platform starts. It costs nothing until the first RedisServer is there: what runs
+servers is loaded with it."""
 
 from __future__ import annotations
 
-from typing import Final
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from steelyard.api import redisserver
-from steelyard.api.redisserver import RESOURCE
+from steelyard.api.resources import REDIS_SERVERS
 from steelyard.kube import errors, objects, permits
 from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, SECRETS
+from steelyard.kube.runtime import mapping
 from steelyard.kube.runtime.controller import Controller, Reconciler, Watch
 from steelyard.kube.runtime.deferred import Deferred
 from steelyard.kube.runtime.events import Recorder
-from steelyard.kube.runtime.keys import Key
-from steelyard.providers.redis import credentials, program, recorded
-from steelyard.providers.redis.fleet import Fleet
-from steelyard.providers.redis.ports import Ports
-from steelyard.providers.redis.server import port_is_taken
 from steelyard.providers.toolkit.provider import Ground, Provider, Service, Started
+
+if TYPE_CHECKING:
+    from steelyard.providers.redis.fleet import Fleet
+    from steelyard.providers.redis.ports import Ports
 
 NAME: Final = "redis"
 _CALLED: Final = "Redis"
-_NEEDED: Final = (*permits.reports(RESOURCE), *permits.makes(SECRETS), *permits.only(("create",), NAMESPACES))
+_NEEDED: Final = (*permits.reports(REDIS_SERVERS), *permits.makes(SECRETS), *permits.only(("create",), NAMESPACES))
 _WORKERS: Final = 8
 
 
+class _Caches:
+    """The servers of the platform and their ports, each made when it is first needed."""
+
+    def __init__(self, ground: Ground) -> None:
+        manager = ground.manager
+        recorder = Recorder(manager.client, "redis-servers", clock=manager.clock)
+        self._ground = ground
+
+        def reconciler() -> Reconciler:
+            from steelyard.providers.redis.reconcile import RedisServerReconciler
+
+            return RedisServerReconciler(manager.client, self.fleet, self.ports, manager.clock, recorder)
+
+        self.controller = Controller(
+            "redis-servers",
+            REDIS_SERVERS,
+            Deferred(reconciler),
+            [Watch(SECRETS, mapping.to_owner(REDIS_SERVERS, controller_only=True))],
+            workers=_WORKERS,
+            failure_condition="Synced",
+        )
+
+    @functools.cached_property
+    def fleet(self) -> Fleet:
+        from steelyard.providers.redis.fleet import Fleet
+
+        made = Fleet(self._ground.folder, self._ground.clock)
+        made.wake = lambda key: self.controller.enqueue([key])
+        return made
+
+    @functools.cached_property
+    def ports(self) -> Ports:
+        from steelyard.providers.redis.ports import Ports
+        from steelyard.providers.redis.server import port_is_taken
+
+        return Ports(port_is_taken)
+
+    async def recall(self, client: Client) -> None:
+        """Keeps the ports that caches have, before a new one is given out: of two that name the same, the older
+        one's."""
+        try:
+            found = (await client.list(REDIS_SERVERS)).items
+        except errors.NotFound:
+            return
+        if not found:
+            return
+        from steelyard.providers.redis import recorded
+
+        for obj in sorted(found, key=_age):
+            if port := recorded.read(obj).port:
+                self.ports.keep(objects.uid(obj), port)
+
+    async def close(self) -> None:
+        if "fleet" in vars(self):
+            await self.fleet.close()
+
+
 async def _start(ground: Ground) -> Started:
-    fleet = Fleet(ground.folder, ground.clock)
-    ports = Ports(port_is_taken)
-    await _recall(ground.client, ports)
-    manager = ground.manager
-    recorder = Recorder(manager.client, "redis-servers", clock=manager.clock)
-
-    def reconciler() -> Reconciler:
-        from steelyard.providers.redis.reconcile import RedisServerReconciler
-
-        return RedisServerReconciler(manager.client, fleet, ports, manager.clock, recorder)
-
-    controller = Controller(
-        "redis-servers",
-        RESOURCE,
-        Deferred(reconciler),
-        [Watch(SECRETS, _of_secret)],
-        workers=_WORKERS,
-        failure_condition="Synced",
-    )
-    fleet.wake = lambda key: controller.enqueue([key])
-    ground.stack.push_async_callback(fleet.close)
-    return Started([controller], services=lambda: services(fleet))
-
-
-async def _recall(client: Client, ports: Ports) -> None:
-    """Keeps the ports that caches have, before a new one is given out: of two that name the same, the older one's."""
-    try:
-        found = (await client.list(RESOURCE)).items
-    except errors.NotFound:
-        return
-    for obj in sorted(found, key=_age):
-        if port := recorded.read(obj).port:
-            ports.keep(objects.uid(obj), port)
+    caches = _Caches(ground)
+    await caches.recall(ground.client)
+    ground.stack.push_async_callback(caches.close)
+    return Started([caches.controller], services=lambda: services(caches.fleet))
 
 
 def _age(obj: Object) -> tuple[str, str]:
     return str(objects.metadata(obj).get("creationTimestamp") or ""), objects.uid(obj)
 
 
-def _of_secret(secret: Object) -> list[Key]:
-    name = credentials.owner_key(secret)
-    return [Key("", name)] if name else []
-
-
 def services(fleet: Fleet) -> list[Service]:
     """For `steelyard status` and `doctor`."""
+    from steelyard.providers.redis import program
+
     launch = fleet.launch
     if launch is None:
         try:
@@ -100,4 +127,10 @@ def _unknown(fleet: Fleet, uid: str) -> Service:
     )
 
 
-PROVIDER: Final = Provider(NAME, _start, definitions=lambda: [redisserver.definition()], needed=_NEEDED, has_files=True)
+def _definitions() -> Sequence[Object]:
+    from steelyard.api import redisserver
+
+    return [redisserver.definition()]
+
+
+PROVIDER: Final = Provider(NAME, _start, definitions=_definitions, needed=_NEEDED, has_files=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 from typing import Final
 
-from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.api.resources import VAULT_ENTRIES
 from steelyard.frozen import frozen
 from steelyard.kube import errors as api
 from steelyard.kube import objects

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from steelyard.api.externalsecrets.kinds import EXTERNAL_FINALIZER, EXTERNAL_SECRETS, PUSH_FINALIZER, PUSH_SECRETS
-from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.api.resources import VAULT_ENTRIES
 from steelyard.kube import errors, objects
 from steelyard.kube.client.interface import Client
 from steelyard.kube.resources import Resource

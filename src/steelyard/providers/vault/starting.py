@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from steelyard.api.externalsecrets.kinds import CLUSTER_SECRET_STORES, EXTERNAL_SECRETS, PUSH_SECRETS, SECRET_STORES
-from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.api.resources import VAULT_ENTRIES
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import SECRETS, Resource

@@ -16,7 +16,7 @@ from steelyard.api.externalsecrets.kinds import (
     PUSH_SECRETS,
     SECRET_STORES,
 )
-from steelyard.api.vaultentries import VAULT_ENTRIES
+from steelyard.api.resources import VAULT_ENTRIES
 from steelyard.kube import permits
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS
