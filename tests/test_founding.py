@@ -11,6 +11,7 @@ from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.compose import offering, shipped
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from steelyard.kube.server.access import defaults
 from steelyard.kube.server.api import Api
 from steelyard.kube.store.store import Store
 from steelyard.settings import Platform
@@ -71,3 +72,27 @@ async def test_a_definition_that_is_gone_or_was_changed_is_put_back_at_the_next_
         assert {each["metadata"]["name"] for each in (await client.list(CUSTOM_RESOURCE_DEFINITIONS)).items} == names
         await client.close()
         assert platform.terminate() == 0
+
+
+async def test_a_role_that_is_gone_or_grants_less_is_put_back_at_the_next_start(tmp_path: Path) -> None:
+    roles = defaults.RESOURCES["clusterroles"]
+    gone, changed, closed = "system:node-proxier", "system:discovery", "system:public-info-viewer"
+    with PlatformProcess(tmp_path) as platform:
+        platform.start()
+        client = platform.client()
+        before = {each["metadata"]["name"]: each["rules"] for each in (await client.list(roles)).items}
+        await client.delete(roles, gone)
+        await client.patch(roles, changed, {"rules": []})
+        keep = {"metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}}, "rules": []}
+        await client.patch(roles, closed, keep)
+        await client.close()
+        assert platform.terminate() == 0
+        platform.start()
+        client = platform.client()
+        after = {each["metadata"]["name"]: each.get("rules") for each in (await client.list(roles)).items}
+        await client.close()
+        assert platform.terminate() == 0
+    # What is missing is added rule by rule.
+    granted = {url for rule in after[changed] for url in rule["nonResourceURLs"]}
+    assert granted == {url for rule in before[changed] for url in rule["nonResourceURLs"]}
+    assert {**after, changed: before[changed]} == {**before, closed: None}
