@@ -9,6 +9,7 @@ import pytest
 from steelyard import app, defining, founding, groundwork, parts
 from steelyard.api.clusterapi import definitions as clusterapi
 from steelyard.compose import offering, shipped
+from steelyard.kube import objects
 from steelyard.kube.client.local import LocalClient
 from steelyard.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from steelyard.kube.server.access import defaults
@@ -83,16 +84,16 @@ async def test_a_role_that_is_gone_or_grants_less_is_put_back_at_the_next_start(
         before = {each["metadata"]["name"]: each["rules"] for each in (await client.list(roles)).items}
         await client.delete(roles, gone)
         await client.patch(roles, changed, {"rules": []})
-        keep = {"metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}}, "rules": []}
-        await client.patch(roles, closed, keep)
+        annotations = {"rbac.authorization.kubernetes.io/autoupdate": "false"}
+        await client.patch(roles, closed, {"metadata": {"annotations": annotations}, "rules": []})
         await client.close()
         assert platform.terminate() == 0
         platform.start()
         client = platform.client()
-        after = {each["metadata"]["name"]: each.get("rules") for each in (await client.list(roles)).items}
+        after = {each["metadata"]["name"]: objects.sequence(each["rules"]) for each in (await client.list(roles)).items}
         await client.close()
         assert platform.terminate() == 0
     # What is missing is added rule by rule.
     granted = {url for rule in after[changed] for url in rule["nonResourceURLs"]}
     assert granted == {url for rule in before[changed] for url in rule["nonResourceURLs"]}
-    assert {**after, changed: before[changed]} == {**before, closed: None}
+    assert {**after, changed: before[changed]} == {**before, closed: []}

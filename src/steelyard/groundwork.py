@@ -33,7 +33,9 @@ async def lay(api: Api, client: Client, options: Options) -> tuple[Sequence[Reso
     those of our kinds that are somebody else's."""
     wanted = [provider for provider in options.providers if provider.is_wanted(options.platform)]
     made = founding.read(options.platform.domain)
-    await api.access.activate(are_laid=made is not None and await api.lay(made.of([founding.ROLES])))
+    if not api.access.is_active:
+        # Nothing was stored before. At later starts the server has looked after its roles by itself.
+        await api.access.activate(are_laid=made is not None and await api.lay(made.of([founding.ROLES])))
     if made is None or not _is_standard(options):
         owners = await _define_kinds(client, options, wanted)
         await guard_claims(api, client, options.platform, options.offered)
