@@ -7,7 +7,6 @@ import gzip
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -16,28 +15,16 @@ import pytest
 import yaml
 
 from steelyard.kube import pki
-from steelyard.kube.server.api import Api
 from steelyard.kube.server.bodies.documents import Document
 from steelyard.kube.server.call import SYSTEM_MASTERS, Call, Reply
 from steelyard.kube.server.catalogue import discovery
 from steelyard.kube.server.fairness import budgets
 from steelyard.kube.server.transport.application import WatchStream
-from steelyard.kube.store.store import Store
 from tests.kube.server import serving
 from tests.kube.server.serving import Site, served
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    store = await Store.open(tmp_path / "store.db", fsync=False)
-    api = await Api.start(store)
-    async with served(api) as site:
-        yield site
-    await api.close()
-    await store.close()
 
 
 def config_map(name: str, **data: str) -> dict[str, Any]:

@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from steelyard.kube.server.api import Api
 from steelyard.kube.server.fairness import budgets
 from steelyard.kube.server.transport import parting
-from steelyard.kube.store.store import Store
-from tests.kube.server.serving import ADMIN_TOKEN, Site, served
+from tests.kube.server.serving import ADMIN_TOKEN, Site
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 TRIES = 3
 """Whether an answer is lost without care is a matter of luck."""
-
-
-@pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    store = await Store.open(tmp_path / "store.db", fsync=False)
-    api = await Api.start(store)
-    async with served(api) as site:
-        yield site
-    await api.close()
-    await store.close()
 
 
 @pytest.fixture(autouse=True)
