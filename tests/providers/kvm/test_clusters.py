@@ -13,7 +13,9 @@ from steelyard.api.resources import KVM_CLUSTERS, KVM_HOSTS
 from steelyard.kube import objects
 from steelyard.kube.objects import Object
 from steelyard.kube.runtime import conditions
+from steelyard.providers.kvm import identity
 from steelyard.providers.kvm.clusters import FINALIZER
+from steelyard.providers.kvm.documents import storage
 from tests.providers.kvm import world
 from tests.providers.kvm.daemons import Libvirtd
 from tests.providers.kvm.world import HOST, PATIENCE, World, eventually
@@ -181,6 +183,23 @@ async def test_a_host_says_what_it_has_and_how_it_runs_machines(untried: World) 
         return not (await untried.client.list(KVM_HOSTS)).items
 
     await eventually(is_gone, PATIENCE)
+
+
+async def test_a_try_that_was_cut_short_before_there_was_a_directory_keeps_no_host_away(
+    daemon: Libvirtd, tmp_path: Path
+) -> None:
+    """What it left is a pool whose directory never was, in a root that never was."""
+    world.image(tmp_path)
+    async with world.world(daemon, tmp_path, has_host=False) as made:
+        uuid = identity.derived_uuid(f"probe/{tmp_path}/{HOST}")
+        path = identity.folder_path(str(tmp_path / "machines"), uuid)
+        xml = storage.folder(identity.folder_name(uuid), uuid, path)
+        daemon.run("sh", "-c", f"echo '{xml}' >/run/pool.xml && virsh -q pool-define /run/pool.xml")
+        assert uuid in daemon.virsh("pool-list", "--all", "--uuid")
+
+        await made.hosted()
+        assert daemon.left() == []
+        assert made.files() == []
 
 
 _FOREIGN = (

@@ -130,4 +130,9 @@ async def _ended(connection: Connection, uuid: str) -> bool:
 
 async def _clean(connection: Connection, place: Place) -> None:
     await domains.stop(connection, place.machine)
+    folder = await folders.look(connection, place.uuid)
+    if folder is not None and folder.is_missing:
+        # Of a try that was cut short. Unlike a machine's it may be forgotten: on a disk that is away it is found by its
+        # path once that is back.
+        await folders.undefine(connection, place.uuid)
     await carrying.clear(connection, (place,))
