@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from steelyard.cli import yamltext
@@ -25,6 +25,8 @@ VALUES = st.recursive(
 )
 
 
+@example("\x85")
+@example(["a\x85b\n", {"\x85": "\u2028"}])
 @given(value=VALUES)
 def test_it_is_what_pyyaml_writes_and_reads_as_what_it_was(value: Any) -> None:
     written = yamltext.of({"value": value})

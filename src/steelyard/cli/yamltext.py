@@ -20,11 +20,22 @@ _NOT_WORDS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "fals
 """What begins with a letter and is read as something else than a text."""
 
 
+_NEXT_LINE: Final = "\x85"
+
+
 class _Dumper(yaml.SafeDumper):
-    """Quotes the texts that kubectl would read as a truth value or a number and Python would not: y, n, 1e3."""
+    """Quotes the texts that kubectl would read as a truth value or a number and Python would not: y, n, 1e3; and those
+    with a character that PyYAML writes as it is and reads as the end of a line."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+def _represented(dumper: Any, text: str) -> Any:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _NEXT_LINE in text else None)
+
+
+cast(Any, _Dumper).add_representer(str, _represented)
 
 
 def _quote_where(pattern: str, tag: str, first: str) -> None:
