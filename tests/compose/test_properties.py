@@ -16,7 +16,7 @@ from steelyard.settings import Platform
 from tests.compose import cases, drawn, observing, upstream
 from tests.soak import properties
 
-FEW = settings(max_examples=properties.examples(6))
+FEW = settings(max_examples=properties.examples(6, cases=len(drawn.PLACES)))
 everywhere = pytest.mark.parametrize(("kind", "infrastructure"), drawn.PLACES, ids=lambda each: each or "no-machines")
 platforms = st.sampled_from(drawn.PLATFORMS)
 NAME_RULES = {

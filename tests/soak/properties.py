@@ -20,9 +20,9 @@ def wanted_examples() -> int:
     return int(os.environ.get(_EXAMPLES) or 1)
 
 
-def examples(usual: int) -> int:
-    """For a test with a number of its own: that one, or the soak's where it runs."""
-    return max(usual, wanted_examples())
+def examples(usual: int, *, cases: int = 1) -> int:
+    """For a test with a number of its own: that one, or the soak's where it runs, which all cases of a test share."""
+    return max(usual, wanted_examples() // cases)
 
 
 def run(folder: Path, given: argparse.Namespace) -> bool:
