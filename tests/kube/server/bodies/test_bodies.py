@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from steelyard.kube import errors
+from steelyard.kube.server.bodies.syntax import Unreadable
 from steelyard.kube.server.call import PatchType
 from tests.kube.server import payloads
 
@@ -84,6 +85,22 @@ def test_deleting_needs_no_body() -> None:
 def test_a_malformed_body_is_a_bad_request(content_type: str, body: bytes) -> None:
     with pytest.raises(errors.BadRequest):
         payloads.read("create", content_type, body)
+
+
+@pytest.mark.parametrize("start", [b'{"a":"', b'a: "'], ids=["JSON called YAML", "YAML"])
+@pytest.mark.parametrize("character", ["\x7f", "\x80", "\x9f", "\ufffe", "\uffff"], ids=ascii)
+def test_characters_that_yaml_does_not_know_are_refused_in_its_words(start: bytes, character: str) -> None:
+    body = start + character.encode() + (b'"}' if start[:1] == b"{" else b'"')
+    with pytest.raises(errors.BadRequest, match="yaml: control characters are not allowed"):
+        payloads.read("create", "application/yaml", body)
+    with pytest.raises(Unreadable, match="yaml: control characters are not allowed"):
+        payloads.read("patch", "application/apply-patch+yaml", body)
+
+
+@pytest.mark.parametrize("character", ["\x85", "\xa0", "é", "\u2028", "\ufffd", "\U0001f600"], ids=ascii)
+def test_others_are_read_as_they_are(character: str) -> None:
+    body = b'{"a":"' + character.encode() + b'"}'
+    assert payloads.read("create", "application/yaml", body)[0] == {"a": character}
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/xml", "application/json-patch+json"])

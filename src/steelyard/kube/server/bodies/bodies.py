@@ -36,6 +36,8 @@ _FORMS: Final[dict[str, Form]] = {
     "application/vnd.kubernetes.protobuf": "protobuf",
 }
 _PARAMETERS: Final = re.compile(r'(\s*;\s*[^\s;="]+=([^\s;="]+|"[^"]*"))*\s*;?\s*', re.ASCII)
+_NOT_OF_YAML: Final = re.compile(rb"\xc2[\x80-\x84\x86-\x9f]|\xef\xbf[\xbe\xbf]")
+"""Characters beyond ASCII that a text of JSON may have and one of YAML may not; of ASCII it is DEL alone."""
 _SUMMARY_BYTES: Final = 30
 _DELETING: Final = frozenset(("delete", "deletecollection"))
 _INSTRUCTIONS: Final = frozenset(("scale", "token"))
@@ -223,8 +225,8 @@ def _json(data: bytes) -> Any:
 
 
 def _is_json(data: bytes) -> bool:
-    """Go clients label JSON as YAML."""
-    return data[:1] == b"{"
+    """Go clients label JSON as YAML. One that could only be JSON is left to the reader of YAML, which refuses it."""
+    return data[:1] == b"{" and b"\x7f" not in data and (data.isascii() or not _NOT_OF_YAML.search(data))
 
 
 def _yaml(payload: Payload) -> Any:

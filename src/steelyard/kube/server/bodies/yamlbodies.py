@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import yaml
+from yaml.reader import ReaderError
 from yaml.scanner import ScannerError
 
 from steelyard.kube import fields
@@ -41,6 +42,8 @@ def load(data: bytes, max_depth: int = budgets.MAX_DEPTH) -> tuple[Any, tuple[st
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         raise Unreadable(_problem(error, data.decode())) from None
+    except ReaderError:
+        raise Unreadable("yaml: control characters are not allowed") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise Unreadable("yaml: " + str(error).replace("\n", " ")) from None
     return _Expansion(max_depth, has_aliases=b"*" in data).expand(document, 0), tuple(repeated)
