@@ -97,6 +97,24 @@ async def test_the_image_stays_the_hosts_while_machines_run_from_it(kvm: World) 
     assert image.stat().st_uid == NOBODY
 
 
+async def test_an_emulated_machine_is_not_told_to_move_memory_byte_by_byte(kvm: World) -> None:
+    host = await kvm.client.get(KVM_HOSTS, HOST)
+    await kvm.cluster()
+    await kvm.running("one")
+    (process,) = kvm.daemon.pids(QEMU)
+    processor = _argument(process, "-cpu")
+    if host["status"]["virtualization"] == "emulated":
+        assert processor.startswith("max,")
+        assert {"erms=off", "fsrm=off"} <= set(processor.split(","))
+    else:
+        assert processor.startswith("host")
+
+
+def _argument(process: int, option: str) -> str:
+    given = Path(f"/proc/{process}/cmdline").read_text().split("\0")
+    return given[given.index(option) + 1]
+
+
 async def test_a_platform_that_starts_again_finds_its_machines_and_writes_nothing(
     daemon: Libvirtd, tmp_path: Path
 ) -> None:

@@ -13,6 +13,8 @@ Seed = Literal["bootstrap", "spent"]
 _OWNER: Final = "machine"
 _PERIOD: Final = 100_000
 """Microseconds in which limits of processor time hold."""
+_BYTEWISE: Final = ("erms", "fsrm")
+"""Of processors, the features by which memory is moved with instructions that go byte by byte."""
 
 
 @frozen
@@ -88,7 +90,7 @@ def definition(guest: Guest) -> str:
             _memory_limit(guest.limits),
             element("os", element("type", "hvm", arch="x86_64", machine="q35"), element("boot", dev="hd")),
             element("features", element("acpi"), element("apic")),
-            element("cpu", mode="maximum") if guest.is_emulated else element("cpu", mode="host-passthrough"),
+            _processor(is_emulated=guest.is_emulated),
             element("clock", offset="utc"),
             element("on_poweroff", "destroy"),
             element("on_reboot", "restart"),
@@ -110,6 +112,14 @@ def definition(guest: Guest) -> str:
             type="qemu" if guest.is_emulated else "kvm",
         )
     )
+
+
+def _processor(*, is_emulated: bool) -> Element:
+    """With all features; emulated, without those for which each byte of a page is a round of its own: Linux and Go move
+    eight at a time then, and a first control plane was Ready a sixth sooner."""
+    if not is_emulated:
+        return element("cpu", mode="host-passthrough")
+    return element("cpu", *(element("feature", policy="disable", name=name) for name in _BYTEWISE), mode="maximum")
 
 
 def bare(uuid: str, name: str, disk: str, *, is_emulated: bool) -> str:
