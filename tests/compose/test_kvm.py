@@ -570,6 +570,8 @@ def test_control_planes_that_stand_still_for_seconds_are_not_started_anew(more: 
         ]
         assert container["name"] == program
         assert container["livenessProbe"] == container["startupProbe"] == {"timeoutSeconds": 60}
+        asked = {"timeoutSeconds": 60, "periodSeconds": 10} if program == "kube-apiserver" else None
+        assert container.get("readinessProbe") == asked
     usual = {each["path"] for each in started(compose(f"kvm: {{{more}}}"))[0].get("files", [])}
     assert files.keys() - usual == {path for path in files if path.startswith("/etc/kubernetes/patches/")}
 

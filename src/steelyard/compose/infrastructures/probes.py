@@ -3,6 +3,9 @@
 kubeadm's times are for machines that never stand still. Where they do, because they are emulated or their host is busy,
 an API server that answers late is started anew, which keeps the machine busier still. kubeadm has no setting for it,
 but changes what it makes by patches that lie in a folder.
+
+It also has an API server asked every second whether it is ready, by a connection of its own each time: on an emulated
+machine that is a good part of all that the machine does.
 """
 
 from __future__ import annotations
@@ -14,7 +17,11 @@ import orjson
 from steelyard.kube.objects import Object
 
 FOLDER: Final = "/etc/kubernetes/patches"
-_PROGRAMS: Final = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd")
+_API_SERVER: Final = "kube-apiserver"
+"""The one that is asked for its readiness in every version: a probe that kubeadm does not make cannot be changed."""
+_PROGRAMS: Final = (_API_SERVER, "kube-controller-manager", "kube-scheduler", "etcd")
+_PERIOD: Final = 10
+"""Seconds; as often as it is asked whether it lives."""
 
 
 def patches(seconds: int) -> list[Object]:
@@ -28,6 +35,8 @@ def patches(seconds: int) -> list[Object]:
 
 def _file(program: str, probe: Object) -> Object:
     container: Object = {"name": program, "livenessProbe": probe, "startupProbe": probe}
+    if program == _API_SERVER:
+        container["readinessProbe"] = {**probe, "periodSeconds": _PERIOD}
     content = orjson.dumps({"spec": {"containers": [container]}}).decode()
     path = f"{FOLDER}/{program}+strategic.json"
     return {"path": path, "owner": "root:root", "permissions": "0644", "content": content}
