@@ -205,8 +205,7 @@ class Timeouts(SettingsModel):
     probe_seconds: Annotated[int, Field(ge=15, le=600)] | None = Field(
         default=None,
         description="What the kubelet waits for one answer of a program of the control plane; when it has waited in "
-        "vain eight times it starts the program anew. Whether it is ready is then asked every 10 s. Unset: "
-        "kubeadm's 15 s, and every second. A change replaces control-plane machines.",
+        "vain eight times it starts the program anew. Unset: kubeadm's 15 s. A change replaces control-plane machines.",
     )
 
 

@@ -195,7 +195,7 @@ def _control_plane_bootstrap(shape: Shape, settings: Kvm, domain: str) -> Object
     if patience.lease_seconds is not None:
         configuration |= leases.cluster_configuration(patience.lease_seconds)
     if patience.probe_seconds is not None:
-        patches = probes.patches(patience.probe_seconds, shape.version)
+        patches = probes.patches(patience.probe_seconds)
         made["files"] = told["files"] = [*objects.sequence(told.get("files")), *patches]
     return {**made, **kubeproxy.bootstrap(settings.conntrack, told)}
 
