@@ -21,6 +21,7 @@ from tests.masking.cloning import fresh_name, job
 from tests.postgresserver import PostgresServer
 from tests.soak import properties
 
+MOST_EXAMPLES: Final = 200
 _IDENTIFIERS: Final = (
     "plain", "Upper Case", 'with "quotes"', "with 'tick'", "semi;colon", "select", "per%cent", "ümläut", "back\\slash",
     "a.dot", "star*", "$dollar$", "new\nline", "-- comment", "value", "tab\tbed",
@@ -248,7 +249,7 @@ class Source:
 
 # Each example is two databases: making failing ones smaller would take minutes.
 @settings(
-    max_examples=properties.examples(4),
+    max_examples=min(properties.examples(4), MOST_EXAMPLES),
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large],
 )
