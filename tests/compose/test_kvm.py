@@ -562,16 +562,44 @@ def test_control_planes_that_stand_still_for_seconds_are_not_started_anew(more: 
     for joining in (plane["initConfiguration"], plane["joinConfiguration"]):
         assert joining["patches"] == {"directory": "/etc/kubernetes/patches"}
     assert "patches" not in workers["joinConfiguration"]
-    files = {each["path"]: each for each in plane["files"]}
-    assert len(files) == len(plane["files"])
-    for program in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"):
-        [container] = json.loads(files[f"/etc/kubernetes/patches/{program}+strategic.json"]["content"])["spec"][
-            "containers"
-        ]
-        assert container["name"] == program
-        assert container["livenessProbe"] == container["startupProbe"] == {"timeoutSeconds": 60}
+    for program, container in _patched(plane).items():
+        waits = {"timeoutSeconds": 60}
+        assert container == {"name": program, "livenessProbe": waits, "startupProbe": waits}
+    files = [each["path"] for each in plane["files"]]
     usual = {each["path"] for each in started(compose(f"kvm: {{{more}}}"))[0].get("files", [])}
-    assert files.keys() - usual == {path for path in files if path.startswith("/etc/kubernetes/patches/")}
+    assert len(set(files)) == len(files)
+    assert set(files) - usual == {path for path in files if path.startswith("/etc/kubernetes/patches/")}
+
+
+@pytest.mark.parametrize(
+    ("version", "asked"),
+    [("v1.33.5", {"kube-apiserver"}), ("v1.34.0", {"kube-apiserver", "kube-scheduler", "etcd"})],
+)
+@pytest.mark.parametrize("waits", [{}, {"timeoutSeconds": 60}], ids=["usual patience", "more patience"])
+def test_programs_of_slow_control_planes_are_asked_less_often(version: str, asked: set[str], waits: Object) -> None:
+    more = "probeSeconds: 60, " if waits else ""
+    settings = f"kvm: {{timeouts: {{{more}probePeriodSeconds: 30}}}}"
+    plane, workers = started(compose(settings, kubernetesVersion=version))
+
+    for joining in (plane["initConfiguration"], plane["joinConfiguration"]):
+        assert joining["patches"] == {"directory": "/etc/kubernetes/patches"}
+    assert "patches" not in workers["joinConfiguration"]
+    for program, container in _patched(plane).items():
+        assert container["livenessProbe"] == {**waits, "periodSeconds": 30}
+        # How soon a program that has just been started is found to live is not for this to say.
+        assert container.get("startupProbe", {}) == waits
+        assert container.get("readinessProbe") == ({**waits, "periodSeconds": 30} if program in asked else None)
+
+
+def _patched(plane: Object) -> dict[str, Object]:
+    """What is changed of the container of each program of a control plane."""
+    files = {each["path"]: each for each in plane["files"]}
+    patched: dict[str, Object] = {}
+    for program in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"):
+        patch = json.loads(files[f"/etc/kubernetes/patches/{program}+strategic.json"]["content"])
+        [patched[program]] = patch["spec"]["containers"]
+        assert patched[program]["name"] == program
+    return patched
 
 
 @pytest.mark.parametrize(("workers", "at_most"), [(1, 1), (2, 1), (4, 1), (5, 2), (10, 4)])

@@ -44,6 +44,7 @@ def platform_file(images: Path, machines: Path, patience: int, *, image: str = "
                 "kubeadmMinutes": 5 * patience,
                 "leaseSeconds": 15 * patience,
                 "probeSeconds": 15 * patience,
+                "probePeriodSeconds": 10 * patience,
             },
         },
         "postgresql": {

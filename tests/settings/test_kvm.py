@@ -40,6 +40,7 @@ from steelyard.settings import SettingsError
         ("timeouts: {kubeadmMinutes: 1}", "kvm.timeouts.kubeadmMinutes"),
         ("timeouts: {leaseSeconds: 5}", "kvm.timeouts.leaseSeconds"),
         ("timeouts: {probeSeconds: 5}", "kvm.timeouts.probeSeconds"),
+        ("timeouts: {probePeriodSeconds: 0}", "kvm.timeouts.probePeriodSeconds"),
         ("conntrack: {tcpEstablishedTimeout: forever}", "kvm.conntrack.tcpEstablishedTimeout"),
     ],
     ids=lambda value: str(value)[:50],

@@ -207,6 +207,16 @@ class Timeouts(SettingsModel):
         description="What the kubelet waits for one answer of a program of the control plane; when it has waited in "
         "vain eight times it starts the program anew. Unset: kubeadm's 15 s. A change replaces control-plane machines.",
     )
+    probe_period_seconds: Annotated[int, Field(ge=1, le=600)] | None = Field(
+        default=None,
+        description="How often the kubelet asks each program of the control plane whether it lives and whether it is "
+        "ready. Each time is a connection of its own: more seconds leave slow machines time for other things, and "
+        "what is wrong is noticed later. Unset: kubeadm's, 10 s and 1 s. A change replaces control-plane machines.",
+    )
+
+    @property
+    def changes_probes(self) -> bool:
+        return self.probe_seconds is not None or self.probe_period_seconds is not None
 
 
 class Kvm(SettingsModel):

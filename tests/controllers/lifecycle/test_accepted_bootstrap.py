@@ -21,6 +21,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from steelyard.compose.infrastructures import probes
 from steelyard.controllers.lifecycle.certificates import File
 from steelyard.controllers.lifecycle.kubeadmconfig import cloudinit, kubeadm
 from steelyard.kube import objects
@@ -41,6 +42,18 @@ DRAWN = settings(
 KUBEADM = os.environ.get("KUBEADM") or found("kubeadm")
 CLOUD_INIT = os.environ.get("CLOUD_INIT") or shutil.which("cloud-init") or ""
 needs_kubeadm = pytest.mark.skipif(not KUBEADM, reason="kubeadm is not built: python tools/upstream/build.py kubeadm")
+_PATCHED = """
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: InitConfiguration
+localAPIEndpoint: {{advertiseAddress: 10.0.0.1}}
+nodeRegistration: {{name: shop-1}}
+patches: {{directory: {folder}}}
+---
+apiVersion: kubeadm.k8s.io/v1beta4
+kind: ClusterConfiguration
+kubernetesVersion: v1.34.4
+"""
+_OVER_ETC = "lowerdir=/etc,upperdir=/mnt/up,workdir=/mnt/work"
 needs_cloud_init = pytest.mark.skipif(not CLOUD_INIT, reason="cloud-init is not installed: apt-get install cloud-init")
 
 
@@ -62,6 +75,36 @@ def rendered(text: str) -> str:
 def cluster(pods: list[str], services: list[str], domain: str) -> Object:
     network: Object = {"pods": {"cidrBlocks": pods}, "services": {"cidrBlocks": services}, "serviceDomain": domain}
     return {"metadata": {"name": "shop"}, "spec": {"clusterNetwork": network}}
+
+
+@needs_kubeadm
+@pytest.mark.skipif(os.geteuid() != 0, reason="kubeadm writes to /etc/kubernetes, which is mounted over")
+def test_every_probe_of_a_slow_control_plane_has_somebody_to_ask(tmp_path: Path) -> None:
+    """A patch of a probe that kubeadm does not make would be all that the probe is, and the pod be refused."""
+    for each in probes.patches(60, 30, "v1.34.4"):
+        (tmp_path / Path(each["path"]).name).write_text(each["content"])
+    config = tmp_path / "kubeadm.yaml"
+    config.write_text(_PATCHED.format(folder=tmp_path))
+    phases = [f"{KUBEADM} init phase {phase} --config {config} >&2" for phase in ("control-plane all", "etcd local")]
+    script = " && ".join(
+        ["mkdir -p /etc/kubernetes", "mount -t tmpfs none /etc/kubernetes", *phases, "cat /etc/kubernetes/manifests/*"]
+    )
+    # Over the folder that it is mounted into, so that none is left where there was none.
+    inside = (
+        f"mount -t tmpfs none /mnt && mkdir /mnt/up /mnt/work && mount -t overlay none -o {_OVER_ETC} /etc && {script}"
+    )
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", inside], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    made = done.stdout.split("apiVersion: v1\n")[1:]
+    containers = {each["name"]: each for text in made for each in yaml.safe_load(text)["spec"]["containers"]}
+    assert containers.keys() == {"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+    for name, container in containers.items():
+        asked = {key: each for key, each in container.items() if key.endswith("Probe")}
+        assert all(each["httpGet"]["path"] and each["timeoutSeconds"] == 60 for each in asked.values()), asked
+        periods = {key: each["periodSeconds"] for key, each in asked.items()}
+        assert periods == {key: 10 if key == "startupProbe" else 30 for key in periods}, f"{name}: {periods}"
 
 
 @needs_kubeadm

@@ -73,7 +73,7 @@ def infrastructure(settings: Kvm, versions: Versions, domain: str, hosts: Mappin
         bootstrap=lambda shape: _bootstrap(shape, settings),
         control_plane_bootstrap=lambda shape: _control_plane_bootstrap(shape, settings, domain),
         kubeadm_seconds=(patience.kubeadm_minutes or 0) * 60,
-        kubeadm_patches=probes.FOLDER if patience.probe_seconds is not None else "",
+        kubeadm_patches=probes.FOLDER if patience.changes_probes else "",
         cluster_domain=settings.cluster_domain or "",
         node_ranges=tuple(dict.fromkeys(each for host in hosts.values() for each in host.networks.ranges)),
     )
@@ -194,8 +194,7 @@ def _control_plane_bootstrap(shape: Shape, settings: Kvm, domain: str) -> Object
     patience = settings.timeouts
     if patience.lease_seconds is not None:
         configuration |= leases.cluster_configuration(patience.lease_seconds)
-    if patience.probe_seconds is not None:
-        patches = probes.patches(patience.probe_seconds)
+    if patches := probes.patches(patience.probe_seconds, patience.probe_period_seconds, shape.version):
         made["files"] = told["files"] = [*objects.sequence(told.get("files")), *patches]
     return {**made, **kubeproxy.bootstrap(settings.conntrack, told)}
 
