@@ -4,6 +4,7 @@ python -m tests.machines                  one control-plane machine and workers,
 python -m tests.machines --ha             three control-plane machines
 python -m tests.machines --brief          two machines without Kubernetes, to the end of cloud-init; minutes
 python -m tests.machines --upstream       the provider alone, beside Cluster API's managers on kube-apiserver
+python -m tests.machines --documented     the commands of docs/kvm.md
 python -m tests.machines --fresh          from the beginning, also where an earlier run was broken off
 python -m tests.machines --stages g       only these
 """
@@ -20,10 +21,11 @@ from typing import Final
 
 from steelyard.images.failing import BuildFailed
 from tests.harness import ROOT, PlatformProcess, built, end_in_order
-from tests.machines import barehost, managed, priorities, smallimage, story
+from tests.machines import barehost, documented, managed, priorities, registry, smallimage, story
 from tests.machines.barehost import BareHost, virsh
 from tests.machines.brief import Brief
 from tests.machines.cluster import HOST_ADDRESS, Cluster, platform_file
+from tests.machines.documented import Documented
 from tests.machines.replicated import Replicated
 from tests.machines.single import Single
 from tests.machines.story import Memory
@@ -40,6 +42,7 @@ def main() -> int:
     parser.add_argument("--brief", action="store_true", help="machines without Kubernetes, to the end of cloud-init")
     parser.add_argument("--claim", action="store_true", help="with --brief: and what a claim says of such a machine")
     parser.add_argument("--upstream", action="store_true", help="Cluster API's managers instead of ours")
+    parser.add_argument("--documented", action="store_true", help="type what docs/kvm.md says")
     parser.add_argument("--fresh", action="store_true", help="forget what an earlier run has done")
     parser.add_argument("--stages", default="", help="letters of the stages to run, also if they are done")
     parser.add_argument("--images", type=Path, default=_FOLDER / "images", help="where node images are, and are built")
@@ -49,6 +52,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.brief:
         return _brief(with_claim=arguments.claim)
+    if arguments.documented:
+        return _documented(arguments.images, has_image=bool(arguments.no_build))
     wanted = ("kubectl", *managed.PROGRAMS) if arguments.upstream else ("kubectl",)
     programs: dict[str, str] = dict(zip(wanted, built(*wanted), strict=True))
     kubectl = programs["kubectl"]
@@ -106,6 +111,29 @@ def _brief(*, with_claim: bool) -> int:
         if failed:
             print(f"what the platform logged is in {platform.log}", flush=True)
         platform.terminate()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+def _documented(images: Path, *, has_image: bool) -> int:
+    """Always from the beginning, but for the image and what pods are made of."""
+    folder = _FOLDER / "documented"
+    (kubectl,) = built("kubectl")
+    if not barehost.is_inside():
+        barehost.check()
+        registry.image(_FOLDER / "registry", documented.POD)
+        if not has_image:
+            _build_image(documented.VERSION, images)
+    barehost.enter("tests.machines")
+    shutil.rmtree(folder, ignore_errors=True)
+    patience, _ = _boot(folder)
+    for name, held in (("", folder / "place"), ("images", images)):
+        held.mkdir(exist_ok=True)
+        (documented.PLACE / name).mkdir(parents=True, exist_ok=True)
+        subprocess.run(["mount", "--bind", str(held), str(documented.PLACE / name)], check=True)
+    reader = Documented(folder, kubectl, registry.image(_FOLDER / "registry", documented.POD), patience)
+    passed, failed = reader.run(Memory(folder / "memory.json"))
+    _shut_down()
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

@@ -21,7 +21,7 @@ from steelyard.images.layers import Entry
 _CONFIG: Final = "application/vnd.oci.image.config.v1+json"
 _INDEX: Final = "application/vnd.oci.image.index.v1+json"
 _LAYER: Final = "application/vnd.oci.image.layer.v1.tar"
-_MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
+MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 _NAME: Final = "io.containerd.image.name"
 _TAG: Final = "org.opencontainers.image.ref.name"
 
@@ -62,13 +62,13 @@ def _assemble(image: ContainerImage, layer: Path, target: Path, epoch: int) -> A
     manifest = _json(
         {
             "schemaVersion": 2,
-            "mediaType": _MANIFEST,
+            "mediaType": MANIFEST,
             "config": _descriptor(_CONFIG, config),
             "layers": [{"mediaType": _LAYER, "digest": f"sha256:{layer_digest}", "size": size}],
         }
     )
     named = {_NAME: image.name, _TAG: image.name.rpartition(":")[2]}
-    described = _descriptor(_MANIFEST, manifest) | {"annotations": named, "platform": _PLATFORM}
+    described = _descriptor(MANIFEST, manifest) | {"annotations": named, "platform": _PLATFORM}
     index = _json({"schemaVersion": 2, "mediaType": _INDEX, "manifests": [described]})
     with tarfile.open(target, "w", format=tarfile.PAX_FORMAT) as archive:
         for content in sorted((config, manifest), key=_digest):
