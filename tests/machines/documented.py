@@ -65,7 +65,7 @@ class Documented:
 
     def _host(self) -> str:
         self._before = leftovers.listing([PLACE / "machines"])
-        (settings,) = (yaml.safe_load(text) for text in _blocks("The host", "yaml"))
+        (settings,) = (yaml.safe_load(text) for text in blocks("The host", "yaml"))
         settings["kvm"] = {"registryMirrors": {"docker.io": [self._mirror]}}
         if self._patience > 1:
             settings["kvm"]["timeouts"] = {
@@ -77,15 +77,15 @@ class Documented:
             }
         (self._home / "platform.yaml").write_text(yaml.safe_dump(settings))
         # The first block installs, outside.
-        return self._typed(_blocks("The host")[1], may_fail=True)
+        return self._typed(blocks("The host")[1], may_fail=True)
 
     def _image(self) -> str:
-        listed = self._typed(re.sub(r"^sudo .*\n", "", _blocks("The image")[0], flags=re.MULTILINE))
+        listed = self._typed(re.sub(r"^sudo .*\n", "", blocks("The image")[0], flags=re.MULTILINE))
         assert VERSION in listed, listed
         return listed
 
     def _cluster(self) -> str:
-        create, look = _blocks("The first cluster")
+        create, look = blocks("The first cluster")
         with (self._folder / "platform.log").open("wb") as log:
             self._platform = subprocess.Popen(
                 ["steelyard", "up"], cwd=self._home, env=self._environment, stdout=log, stderr=log
@@ -103,7 +103,7 @@ class Documented:
         return [name for name in listed.split() if role in name]
 
     def _pod(self) -> str:
-        said = self._typed(_blocks("The first pod")[0])
+        said = self._typed(blocks("The first pod")[0])
         shop = "kubectl --kubeconfig shop.kubeconfig"
         address = self._typed(f"{shop} get pods -l app=web -o jsonpath='{{.items[0].status.podIP}}'")
         asked = f"{shop} get --raw /api/v1/namespaces/default/services/web:80/proxy/"
@@ -112,7 +112,7 @@ class Documented:
         return f"{said}{address} says through its Service: {answered}"
 
     def _delete(self) -> str:
-        said = self._typed(_blocks("The first pod")[1])
+        said = self._typed(blocks("The first pod")[1])
         after = leftovers.listing([PLACE / "machines"])
         assert not leftovers.differences(self._before, after), leftovers.differences(self._before, after)
         return f"{said}before: {leftovers.counts(self._before)}; after: {leftovers.counts(after)}"
@@ -133,6 +133,6 @@ class Documented:
         return done.stdout
 
 
-def _blocks(heading: str, language: str = "sh") -> list[str]:
+def blocks(heading: str, language: str = "sh") -> list[str]:
     section = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return [text for name, text in _BLOCK.findall(section) if name == language]
