@@ -40,7 +40,9 @@ _KINDS: Final = (
 )
 _CONTROL_PLANE: Final = "cluster.x-k8s.io/control-plane"
 _STILL_SECONDS: Final = 10.0
-_HASH: Final = re.compile(r"\b[0-9a-f]{16}\b|\b[0-9a-f]{8}\b|\b\d{6,}(-[a-z0-9]{5})?\b")
+_RANDOM: Final = re.compile(
+    r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b[0-9a-f]{16}\b|\b[0-9a-f]{8}\b|\b\d{6,}(-[a-z0-9]{5})?\b"
+)
 _UNTOLD: Final = {"kubectl.kubernetes.io/last-applied-configuration"}
 
 
@@ -105,17 +107,17 @@ def _role(obj: Object) -> str:
         return f"{kind}/workers"
     if kind == "Secret" and re.fullmatch(r"shop-(control-plane|md-0-\w+)-\w+", name):
         return f"{kind}/bootstrap data of {'control-plane' if 'control-plane' in name else 'worker'}"
-    return f"{kind}/{_HASH.sub('*', name)}"
+    return f"{kind}/{_RANDOM.sub('*', name)}"
 
 
 def _of(obj: Object, roles: Mapping[str, str]) -> Iterator[str]:
     role = roles[objects.uid(obj)]
     yield f"{role} exists"
     for key, value in objects.labels(obj).items():
-        yield f"{role} label {key}={_value(value)}"
+        yield f"{role} label {key}={without_random(value)}"
     for key, value in objects.annotations(obj).items():
         if key not in _UNTOLD:
-            yield f"{role} annotation {key}" + (f"={_value(value)}" if len(value) < 40 else "")
+            yield f"{role} annotation {key}" + (f"={without_random(value)}" if len(value) < 40 else "")
     for each in objects.owner_references(obj):
         owner = roles.get(str(each.get("uid")), f"{each.get('kind')}/gone")
         controls = " controller" if each.get("controller") else ""
@@ -134,8 +136,12 @@ def _of(obj: Object, roles: Mapping[str, str]) -> Iterator[str]:
         yield f"{role} older condition {each.get('type')}={each.get('status')}"
 
 
-def _value(text: str) -> str:
-    """Without what is given at random."""
+def without_random(text: str) -> str:
+    """Without what is given at random.
+
+    >>> without_random("3f6ad0a2-8d69-483d-b6ec-a6566d7e17aa")
+    '*'
+    """
     text = re.sub(r"\bshop-(control-plane|md-0)-\w+(-\w+)?\b", r"shop-\1-*", text)
     text = re.sub(r"\b20\d\d-\d\d-\d\dT[\d:.]+Z", "TIME", text)
-    return _HASH.sub("*", text)
+    return _RANDOM.sub("*", text)
