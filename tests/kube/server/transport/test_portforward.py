@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import struct
 import zlib
 from collections.abc import AsyncIterator
@@ -213,6 +214,15 @@ class TestAPort:
         assert (await client.frame()).stream == 7
         client.writer.write(spdy.data(3, b"a"))
         assert (await client.frame()).content == b"A"
+
+    async def test_that_is_given_up_before_anything_was_read_from_it_leaves_nothing(self, site: Site) -> None:
+        client = await forwarded(site)
+        for stream, kind in ((1, "error"), (3, "data")):
+            client.open(stream, kind, 7)
+        client.writer.write(spdy.reset(3))
+        assert [(await client.frame()).stream for _ in range(2)] == [1, 3]
+        await pair(client, first=5)
+        gc.collect()  # What was made and never begun would be told now, as a warning.
 
     async def test_answers_whoever_asks_whether_it_is_there(self, site: Site) -> None:
         client = await forwarded(site)

@@ -18,9 +18,9 @@ import contextlib
 import functools
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from steelyard.kube import errors, turns
 from steelyard.kube.server.fairness import metering, rotation
@@ -220,7 +220,7 @@ class _Session:
             await self._exchange.say(self._heads.reply(found.stream))
             await self._finish(pair, why)
             return
-        pair.carrying = asyncio.create_task(self._charged(self._carry(pair, found.stream, source)), name="port-forward")
+        pair.carrying = asyncio.create_task(self._charged(pair, found.stream, source), name="port-forward")
         self._carrying.add(pair.carrying)
         pair.carrying.add_done_callback(functools.partial(self._closed, pair.sink))
         await self._exchange.say(self._heads.reply(found.stream))
@@ -239,8 +239,8 @@ class _Session:
             # Who carries the other direction notices, and says so.
             pair.sink.transport.abort()
 
-    async def _charged(self, carrying: Coroutine[Any, Any, None]) -> None:
-        await metering.metered(carrying, self._exchange)
+    async def _charged(self, pair: _Pair, stream: int, source: asyncio.StreamReader) -> None:
+        await metering.metered(self._carry(pair, stream, source), self._exchange)
 
     async def _carry(self, pair: _Pair, stream: int, source: asyncio.StreamReader) -> None:
         why = ""
