@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 
 import pytest
 
@@ -12,7 +13,7 @@ from steelyard.kube.client.interface import Client
 from steelyard.kube.objects import Object
 from steelyard.kube.resources import LEASES, Resource
 from steelyard.kube.runtime.clock import VirtualClock
-from steelyard.kube.runtime.leadership import Leadership, Lost
+from steelyard.kube.runtime.leadership import Leadership, Lost, Terms
 from tests.kube.runtime.memory import MemoryClient
 
 PLACE = ("system", "work")
@@ -86,7 +87,9 @@ async def test_who_cannot_renew_stops_before_another_may_begin(client: Flaky, cl
         client.is_away = True
         await clock.advance(12)
         assert keeping.done()
-        assert isinstance(keeping.exception(), Lost)
+        lost = keeping.exception()
+        assert isinstance(lost, Lost)
+        assert "nobody answers" in str(lost)
         assert not waiting.done(), "it has stopped by the time that the other begins"
         await clock.advance(10)
         await waiting
@@ -114,7 +117,9 @@ async def test_a_last_renewal_that_is_answered_late_counts_from_when_it_was_aske
         await clock.advance(9.9)
         assert not keeping.done()
         await clock.advance(0.2)
-        assert isinstance(keeping.exception(), Lost), "ten seconds after it was asked for, whatever hangs"
+        lost = keeping.exception()
+        assert isinstance(lost, Lost), "ten seconds after it was asked for, whatever hangs"
+        assert "the API has not answered in time" in str(lost)
 
 
 async def test_who_finds_another_in_its_place_stops_at_once(client: Flaky, clock: VirtualClock) -> None:
@@ -122,8 +127,19 @@ async def test_who_finds_another_in_its_place_stops_at_once(client: Flaky, clock
         lease = await client.get(LEASES, PLACE[1], PLACE[0])
         await client.update(LEASES, {**lease, "spec": {**lease["spec"], "holderIdentity": "b"}})
         await clock.advance(3)
-        assert isinstance(keeping.exception(), Lost)
+        lost = keeping.exception()
+        assert isinstance(lost, Lost)
+        assert "b has it" in str(lost)
     assert await holder(client) == "b", "what is another's is not given back"
+
+
+async def test_who_was_held_up_itself_does_not_blame_the_api(client: Flaky) -> None:
+    terms = Terms(valid=3, renew_within=0.2, pause=0.1)
+    async with Leadership(client, *PLACE, "a", terms=terms).held() as keeping:
+        await asyncio.sleep(0)
+        time.sleep(1.6)  # noqa: ASYNC251 (nothing else goes on meanwhile: that is what it is about)
+        with pytest.raises(Lost, match="this program was held up for 1 s or more"):
+            await keeping
 
 
 async def test_of_many_who_try_at_once_one_gets_it(client: Flaky, clock: VirtualClock) -> None:

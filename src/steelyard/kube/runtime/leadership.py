@@ -26,6 +26,8 @@ from steelyard.kube.runtime.clock import Clock
 _log = logs.get(__name__)
 
 _ANSWER_SECONDS: Final = 5.0
+_HELD_UP_SECONDS: Final = 1.0
+"""So much later than wanted, a timer says that this program had no processor, or did something else all the time."""
 
 
 class Lost(Exception):
@@ -122,7 +124,17 @@ class Leadership:
         self.is_held = False
         if renewing.done():
             renewing.result()
-        raise Lost(f"the lease {'/'.join(reversed(self._place))} could not be renewed; another may lead now")
+        raise Lost(
+            f"the lease {'/'.join(reversed(self._place))} could not be renewed: {self._why()}; another may lead now"
+        )
+
+    def _why(self) -> str:
+        late = self._clock.monotonic() - self._renewed - self._terms.renew_within
+        if self._holder not in ("", self._identity):
+            return f"{self._holder} has it"
+        if late > _HELD_UP_SECONDS:
+            return f"this program was held up for {late:.0f} s or more"
+        return self.problem or "the API has not answered in time"
 
     async def _wait(self, renewing: asyncio.Future[None], seconds: float) -> None:
         over = asyncio.Event()
