@@ -93,14 +93,11 @@ class Documented:
         data_dir = DataDir(self._home / ".local" / "share" / "steelyard")
         until(lambda: data_dir.running() is not None, "the platform runs", seconds=60)
         said = self._typed(_UP.sub("", create))
-        (machine,) = self._machines("control-plane")
-        console = self._typed(look.replace("NAME", machine))
-        assert console.strip(), "its console is empty"
+        named = "kubectl get kvmmachines -l cluster.x-k8s.io/control-plane -o jsonpath='{.items[*].metadata.name}'"
+        machine = self._typed(look.splitlines()[0] + f"\n{named}")
+        shown = self._typed(look.replace("NAME", machine))
+        assert "cloud-init" in shown, shown
         return said
-
-    def _machines(self, role: str) -> list[str]:
-        listed = self._typed("kubectl get kvmmachines -A -o jsonpath='{.items[*].metadata.name}'")
-        return [name for name in listed.split() if role in name]
 
     def _pod(self) -> str:
         said = self._typed(blocks("The first pod")[0])

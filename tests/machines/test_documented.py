@@ -23,6 +23,7 @@ def test_the_page_has_every_block_that_is_typed() -> None:
     create, look = documented.blocks("The first cluster")
     assert create.startswith("steelyard up ")
     assert "steelyard create cluster shop " in create
+    assert look.startswith("export KUBECONFIG=")
     assert "steelyard logs machine NAME" in look
     run, delete = documented.blocks("The first pod")
     assert f"--image {documented.POD} " in run
