@@ -2,8 +2,9 @@
 
 The tree's own containerd does it, in namespaces of its own, so what is kept is as that version wants it. The layers are
 forgotten once unpacked, as containerd does itself where it is told to discard unpacked layers: a node never needs them
-again, and they would double the size. Its databases are written anew without times, so that the same images give the
-same bytes.
+again, and they would double the size. What nothing refers to is removed before it ends, by deleting a lease: containerd
+does it some time later otherwise, and a layer or an index would be left or not, as it happens. Its databases are
+written anew without times, so that the same images give the same bytes.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ while read -r archive layer; do
   ctr images import --snapshotter overlayfs "/mnt/$archive" > /dev/null
   ctr content rm "$layer" > /dev/null
 done
+ctr leases create --id last > /dev/null
+ctr leases delete --sync last > /dev/null
 ctr images list --quiet
 kill -TERM $server
 wait $server
