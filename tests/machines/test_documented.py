@@ -16,8 +16,9 @@ from tests.machines import documented, registry
 
 
 def test_the_page_has_every_block_that_is_typed() -> None:
-    (settings,) = documented.blocks("The host", "yaml")
+    settings, for_emulated = documented.blocks("The host", "yaml")
     assert documented.VERSION in settings
+    assert "probePeriodSeconds" in for_emulated
     assert "steelyard doctor\n" in documented.blocks("The host")[1]
     assert f"--kubernetes {documented.VERSION}\n" in documented.blocks("The image")[0]
     create, look = documented.blocks("The first cluster")
