@@ -464,6 +464,20 @@ async def test_events_of_a_deleted_namesake_stay_out() -> None:
     assert [each["involvedObject"]["uid"] for each in gathered.events] == ["u-1", "u-shop-md-0-a"]
 
 
+async def test_events_of_one_second_are_in_the_order_in_which_they_happened() -> None:
+    told = ("100", "99", "")
+    events = [event_of("shop", "u-1") for _ in told]
+    for event, version in zip(events, told, strict=True):
+        event["metadata"] |= {"resourceVersion": version}
+        event["lastTimestamp"] = "2026-01-10T11:59:30Z"
+    events[-1]["lastTimestamp"] = "2026-01-10T11:59:31Z"
+    client: Any = _Api(events)
+
+    gathered = await describe.gather(client, claim(*READY))
+
+    assert [each["metadata"]["resourceVersion"] for each in gathered.events] == ["99", "100", ""]
+
+
 def test_every_state_has_a_word_that_a_listing_can_show() -> None:
     words = {
         value for name, value in vars(state).items() if name.isupper() and isinstance(value, str) and " " not in value

@@ -44,7 +44,7 @@ async def gather(client: Client, claim: Object, hints: Hints = PLAIN) -> Picture
         for event in await _list_or_none(client, EVENTS, namespace)
         if objects.at(event, "involvedObject", "uid") in uids
     ]
-    events.sort(key=_event_time)
+    events.sort(key=_event_order)
     return Picture(claim, cluster, objects.by_name(machines), events, held, parts, hints)
 
 
@@ -251,6 +251,12 @@ def _events(events: Sequence[Object], now: datetime.datetime, width: int) -> lis
 
 def _event_time(event: Object) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or objects.metadata(event).get("creationTimestamp"))
+
+
+def _event_order(event: Object) -> tuple[str, int]:
+    """Times are whole seconds, in which a lot happens; within one, the API has counted."""
+    version = objects.resource_version(event)
+    return _event_time(event), int(version) if version.isdigit() else 0
 
 
 async def _get_or_none(client: Client, resource: Resource, name: str, namespace: str) -> Object | None:
