@@ -31,6 +31,7 @@ PLACE: Final = Path("/var/lib/steelyard")
 POD: Final = "docker.io/library/nginx:1.29"
 _BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SECONDS: Final = 3600.0
+_OF_USERS: Final = ("STEELYARD_", "XDG_", "KUBECONFIG")
 _UP: Final = re.compile(r"^steelyard up\b.*\n", re.MULTILINE)
 
 
@@ -42,7 +43,9 @@ class Documented:
         self._home = folder / "home"
         self._home.mkdir(parents=True)
         programs = (str(Path(sys.executable).parent), str(Path(kubectl).parent))
-        self._environment = {**os.environ, "HOME": str(self._home), "PATH": ":".join((*programs, os.environ["PATH"]))}
+        # Nothing of whoever runs this: neither their platform nor their clusters are meant.
+        kept = {name: each for name, each in os.environ.items() if not name.startswith(_OF_USERS)}
+        self._environment = {**kept, "HOME": str(self._home), "PATH": ":".join((*programs, os.environ["PATH"]))}
         self._before: dict[str, list[str]] = {}
         self._platform: subprocess.Popen[bytes] | None = None
 

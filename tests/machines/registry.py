@@ -11,6 +11,7 @@ import json
 import re
 import subprocess
 import tarfile
+import tempfile
 import threading
 from collections.abc import Generator
 from http import HTTPStatus
@@ -39,11 +40,13 @@ def image(folder: Path, name: str) -> Path:
     archive = folder / "nginx.tar"
     if not archive.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["apt-get", "-qq", "download", _PACKAGE], cwd=folder, check=True)
-        (package,) = folder.glob(f"{_PACKAGE}_*.deb")
-        subprocess.run(["dpkg-deb", "-x", str(package), str(folder / "tree")], check=True)
         unfinished = archive.with_suffix(".new")
-        oci.write(oci.ContainerImage(name, _entries(folder / "tree"), ("/usr/sbin/nginx",)), unfinished, _EPOCH)
+        with tempfile.TemporaryDirectory(dir=folder) as made:
+            subprocess.run(["apt-get", "-qq", "download", _PACKAGE], cwd=made, check=True)
+            (package,) = Path(made).glob(f"{_PACKAGE}_*.deb")
+            tree = Path(made) / "tree"
+            subprocess.run(["dpkg-deb", "-x", str(package), str(tree)], check=True)
+            oci.write(oci.ContainerImage(name, _entries(tree), ("/usr/sbin/nginx",)), unfinished, _EPOCH)
         unfinished.rename(archive)
     return archive
 
