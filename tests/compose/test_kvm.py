@@ -223,6 +223,16 @@ def test_machines_that_kubeadm_would_refuse_are_refused() -> None:
     assert "1 GiB of memory" in refusal.message
 
 
+@pytest.mark.parametrize(("cores", "ignored"), [(1, ["NumCPU"]), (2, None)])
+def test_kubeadm_makes_a_control_plane_of_one_core_where_that_is_asked_for(
+    cores: int, ignored: list[str] | None
+) -> None:
+    first, joining, worker = registrations(compose(cpuCores=cores))
+
+    assert [each.get("ignorePreflightErrors") for each in (first, joining)] == [ignored, ignored]
+    assert "ignorePreflightErrors" not in worker
+
+
 def test_kubelets_say_themselves_which_machine_they_are_and_wait_for_no_cloud() -> None:
     found = registrations(compose())
 

@@ -63,6 +63,7 @@ class Brief:
         self._client: HttpClient = platform.client()
         self._before: dict[str, list[str]] = {}
         self._began = 0.0
+        self._is_emulated = False
 
     def run(self, memory: Memory) -> tuple[int, int]:
         stages = [
@@ -83,7 +84,9 @@ class Brief:
     def _host(self) -> str:
         found = self._await(KVM_HOSTS, "local", lambda it: conditions.is_true(it, "Ready"), 60)
         self._before = leftovers.listing([self._machines])
-        return f"virtualization: {objects.at(found, 'status', 'virtualization')}"
+        virtualization = objects.at(found, "status", "virtualization")
+        self._is_emulated = virtualization == "emulated"
+        return f"virtualization: {virtualization}"
 
     def _running(self) -> str:
         self._make(NAMESPACES, NAMESPACE, {})
@@ -119,6 +122,8 @@ class Brief:
         assert "[WARNING]" not in console, "\n".join(line for line in lines if "[WARNING]" in line)
         said = next(line for line in lines if bootdata.SAID in line)
         assert said.endswith(f"on {_GOOD}, told to be {_GOOD}"), said
+        command = next(line for line in lines if "Command line: " in line)
+        assert ("highres=off" in command.split()) == self._is_emulated, command
         machine = self._read(KVM_MACHINES, _GOOD)
         assert conditions.is_true(machine, "Ready"), machine["status"]
         return next(line for line in reversed(lines) if _FINISHED in line).strip()

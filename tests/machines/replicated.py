@@ -14,7 +14,7 @@ from tests.machines.barehost import virsh
 from tests.machines.cluster import NAMESPACE, Cluster
 from tests.machines.story import Memory, Stage, until
 
-_SIZES: Final = {"environment": "dev", "cpuCores": 2, "memoryGi": 2, "diskGb": 20}
+_SIZES: Final = {"environment": "dev", "cpuCores": 1, "memoryGi": 2, "diskGb": 20}
 _WRITE_SECONDS: Final = 240.0
 
 

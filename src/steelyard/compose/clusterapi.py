@@ -39,6 +39,8 @@ that vanished under it would leave machines behind."""
 
 # Where containerd listens on every image that Cluster API's image-builder makes.
 _CRI_SOCKET: Final = "unix:///var/run/containerd/containerd.sock"
+_KUBEADM_CORES: Final = 2
+"""The fewest of which kubeadm makes a control-plane machine unasked."""
 
 _TIMEOUTS: Final = (
     "controlPlaneComponentHealthCheckSeconds",
@@ -154,6 +156,8 @@ def _control_plane(shape: Shape, infrastructure: Infrastructure, *, machines: Ob
     if infrastructure.has_pods and not shape.pools:
         # It is all there is: without this kubeadm would keep everything else off it.
         registration["taints"] = []
+    if infrastructure.allows_one_core and shape.control_plane.sizes.cpu_cores < _KUBEADM_CORES:
+        registration["ignorePreflightErrors"] = ["NumCPU"]
     kubeadm = {**_timeouts(infrastructure), **_patches(infrastructure)}
     return of_cluster(
         shape,

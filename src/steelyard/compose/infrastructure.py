@@ -108,6 +108,8 @@ class Infrastructure:
     """Whether machines can move between hosts while they run."""
     least_memory_gi: int = 0
     """What a control-plane machine needs to come up, where that is known."""
+    allows_one_core: bool = False
+    """Whether kubeadm is to make a control-plane machine of a single core, which it refuses by itself."""
     has_pods: bool = False
     """Whether pods run on its machines. A control plane without workers takes them then."""
     node_name: str = ""

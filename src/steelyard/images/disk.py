@@ -29,7 +29,9 @@ _OFFSET: Final = _FIRST_SECTOR * _SECTOR
 _ROOT_INODE: Final = 2
 _LINUX: Final = 0x83
 _BOOT_CODE: Final = 440
-_MODULES: Final = ("biosdisk", "part_msdos", "ext2", "normal", "linux", "serial", "terminal", "echo", "test")
+_MODULES: Final = (
+    "biosdisk", "part_msdos", "ext2", "normal", "linux", "serial", "smbios", "terminal", "echo", "test",
+)  # fmt: skip
 _GRUB: Final = "usr/lib/grub/i386-pc"
 # Spelled out, so that what makes it decides nothing: not every feature of a newer mke2fs is one that GRUB reads.
 _FEATURES: Final = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -98,21 +99,37 @@ async def test_the_image_stays_the_hosts_while_machines_run_from_it(kvm: World) 
 
 
 async def test_an_emulated_machine_is_not_told_to_move_memory_byte_by_byte(kvm: World) -> None:
-    host = await kvm.client.get(KVM_HOSTS, HOST)
-    await kvm.cluster()
-    await kvm.running("one")
-    (process,) = kvm.daemon.pids(QEMU)
-    processor = _argument(process, "-cpu")
-    if host["status"]["virtualization"] == "emulated":
+    given, is_emulated = await _arguments(kvm)
+    (processor,) = given["-cpu"]
+    if is_emulated:
         assert processor.startswith("max,")
         assert {"erms=off", "fsrm=off"} <= set(processor.split(","))
     else:
         assert processor.startswith("host")
 
 
-def _argument(process: int, option: str) -> str:
+async def test_an_emulated_machine_knows_that_it_is_before_its_kernel_runs(kvm: World) -> None:
+    given, is_emulated = await _arguments(kvm)
+    assert any("family=emulated" in each for each in given.get("-smbios", [])) == is_emulated
+
+
+async def test_an_emulator_keeps_as_much_of_what_it_has_translated_as_it_can(kvm: World) -> None:
+    given, is_emulated = await _arguments(kvm)
+    assert given["-accel"] == (["tcg,tb-size=2048"] if is_emulated else ["kvm"])
+
+
+async def _arguments(kvm: World) -> tuple[dict[str, list[str]], bool]:
+    """Of the QEMU of a machine, by option; and whether it is emulated."""
+    host = await kvm.client.get(KVM_HOSTS, HOST)
+    await kvm.cluster()
+    await kvm.running("one")
+    (process,) = kvm.daemon.pids(QEMU)
     given = Path(f"/proc/{process}/cmdline").read_text().split("\0")
-    return given[given.index(option) + 1]
+    found: dict[str, list[str]] = {}
+    for option, value in itertools.pairwise(given):
+        if option.startswith("-"):
+            found.setdefault(option, []).append(value)
+    return found, host["status"]["virtualization"] == "emulated"
 
 
 async def test_a_platform_that_starts_again_finds_its_machines_and_writes_nothing(

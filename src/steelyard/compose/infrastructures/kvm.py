@@ -67,6 +67,7 @@ def infrastructure(settings: Kvm, versions: Versions, domain: str, hosts: Mappin
         has_endpoint=settings.network.mode == "bridge",
         needs_address=settings.network.mode == "bridge",
         least_memory_gi=KUBEADM_MEMORY_GI,
+        allows_one_core=True,
         has_pods=True,
         node_name=_HOST_NAME,
         kubelet_arguments=kubelet,
