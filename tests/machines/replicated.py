@@ -14,7 +14,6 @@ from tests.machines.barehost import virsh
 from tests.machines.cluster import NAMESPACE, Cluster
 from tests.machines.story import Memory, Stage, until
 
-_SIZES: Final = {"environment": "dev", "cpuCores": 1, "memoryGi": 2, "diskGb": 20}
 _WRITE_SECONDS: Final = 240.0
 
 
@@ -73,7 +72,7 @@ class Replicated:
             self._memory.set("before", leftovers.listing([self._machines]))
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         cluster.of_platform("apply", "-f", "-", stdin=json.dumps(body))
-        cluster.claim(**_SIZES, controlPlaneReplicas=3, workerReplicas=0, kubernetesVersion=self._version)
+        cluster.claim(**cluster.sizes, controlPlaneReplicas=3, workerReplicas=0, kubernetesVersion=self._version)
         names = cluster.await_machines("control-plane", 3, 1500)
         cluster.await_nodes(set(names), 300)
         members = self._members()

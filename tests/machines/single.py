@@ -16,7 +16,6 @@ from tests.machines.barehost import virsh
 from tests.machines.cluster import NAMESPACE, Cluster
 from tests.machines.story import Memory, Stage, until
 
-_SIZES: Final = {"environment": "dev", "cpuCores": 2, "memoryGi": 2, "diskGb": 20}
 _OTHER_TEAM: Final = "team-b"
 _KILLS: Final = 5
 
@@ -46,7 +45,7 @@ class Single:
         if self._memory.get("before") is None:
             self._memory.set("before", leftovers.listing([self._machines]))
         cluster.of_platform("apply", "-f", "-", stdin=json.dumps(_namespace(NAMESPACE)))
-        cluster.claim(**_SIZES, controlPlaneReplicas=1, workerReplicas=1, kubernetesVersion=self._version)
+        cluster.claim(**cluster.sizes, controlPlaneReplicas=1, workerReplicas=1, kubernetesVersion=self._version)
         (name,) = cluster.await_machines("control-plane", 1, 300)
 
         def is_ready() -> bool:

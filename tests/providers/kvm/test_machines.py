@@ -124,12 +124,16 @@ async def _arguments(kvm: World) -> tuple[dict[str, list[str]], bool]:
     await kvm.cluster()
     await kvm.running("one")
     (process,) = kvm.daemon.pids(QEMU)
+    return _by_option(process), host["status"]["virtualization"] == "emulated"
+
+
+def _by_option(process: int) -> dict[str, list[str]]:
     given = Path(f"/proc/{process}/cmdline").read_text().split("\0")
     found: dict[str, list[str]] = {}
     for option, value in itertools.pairwise(given):
         if option.startswith("-"):
             found.setdefault(option, []).append(value)
-    return found, host["status"]["virtualization"] == "emulated"
+    return found
 
 
 async def test_a_platform_that_starts_again_finds_its_machines_and_writes_nothing(

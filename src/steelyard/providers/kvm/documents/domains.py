@@ -17,7 +17,7 @@ _BYTEWISE: Final = ("erms", "fsrm")
 """Of processors, the features by which memory is moved with instructions that go byte by byte."""
 _EMULATED: Final = "emulated"
 """What SMBIOS calls the family of a machine without hardware virtualisation. GRUB of our images looks for it, and has
-the kernel wake nobody between its ticks: programs in Go sleep for microseconds, and each waking costs hundreds there."""
+the kernel wake nobody between its ticks: programs in Go sleep for microseconds, and waking costs hundreds there."""
 _TRANSLATED_MIB: Final = 2048
 """How much an emulator may keep of what it has translated, which is the most that it takes. A control plane alone fills
 a third; each time it is full, everything is translated anew, and nothing else goes on meanwhile."""
