@@ -149,8 +149,10 @@ def _user_data(version: str, *, with_kubeadm: bool) -> bytes:
 
 
 def _qemu(overlay: Path, seed: Path, console: Path) -> list[str]:
+    """Emulated as the platform's machines are where they have to be."""
     return [
-        "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-machine", "q35", "-smp", "2", "-m", "3072",
+        "qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=2048", "-cpu", "max,erms=off,fsrm=off",
+        "-smbios", "type=1,family=emulated", "-machine", "q35", "-smp", "2", "-m", "3072",
         "-display", "none", "-monitor", "none", "-serial", f"file:{console}",
         "-drive", f"if=virtio,file={overlay},format=qcow2,cache=unsafe",
         "-drive", f"if=virtio,file={seed},format=raw,readonly=on",

@@ -30,10 +30,14 @@ http.server.ThreadingHTTPServer(("", 8080), Answer).serve_forever()
 
 
 def image(cluster: Cluster) -> str:
-    """The name under which nodes have the container that does nothing."""
-    nodes = json.loads(cluster.patiently("get", "nodes", "-o", "json"))["items"]
-    names = [name for node in nodes for each in node["status"]["images"] for name in each["names"]]
-    return next(name for name in names if "/pause:" in name)
+    """The name under which nodes have the container that does nothing. A new Node tells its images some time later."""
+
+    def found() -> str:
+        nodes = json.loads(cluster.kubectl("get", "nodes", "-o", "json"))["items"]
+        names = [name for node in nodes for each in node["status"].get("images", []) for name in each["names"]]
+        return next((name for name in names if "/pause:" in name), "")
+
+    return str(until(found, "a Node tells of its image of the pause container", seconds=120 * cluster.patience))
 
 
 def pod(

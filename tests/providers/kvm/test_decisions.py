@@ -297,6 +297,31 @@ def test_the_definition_of_a_machine_says_all_that_its_spec_does() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("memory", "limit", "kept"),
+    [
+        ("4Gi", None, "2048"),
+        ("1Gi", None, "1024"),
+        ("4Gi", "8Gi", "2048"),
+        ("4Gi", "5Gi", "768"),
+        ("4Gi", "4Gi", "32"),
+    ],
+)
+def test_an_emulator_keeps_as_much_of_what_it_has_translated_as_it_may(
+    memory: str, limit: str | None, kept: str
+) -> None:
+    asked = subject(
+        resources={**SIZES, "memory": memory}, **({"limits": {"process": {"memory": limit}}} if limit else {})
+    )
+    places = wishes.places(asked, Base("/images/node.qcow2", "qcow2", 1 << 30))
+    emulated, virtualised = (
+        ET.fromstring(domains.definition(wishes.guest(asked, places, is_emulated=is_emulated)))
+        for is_emulated in (True, False)
+    )
+    assert emulated.findtext("features/tcg/tb-cache") == kept
+    assert virtualised.find("features/tcg") is None
+
+
 def test_a_root_disk_is_not_smaller_than_its_image() -> None:
     with pytest.raises(Refused, match=r"smaller than the image, which is 30.0 GiB"):
         wishes.places(subject(), Base("/images/node.qcow2", "qcow2", 30 << 30))

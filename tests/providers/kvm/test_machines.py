@@ -113,9 +113,9 @@ async def test_an_emulated_machine_knows_that_it_is_before_its_kernel_runs(kvm: 
     assert any("family=emulated" in each for each in given.get("-smbios", [])) == is_emulated
 
 
-async def test_an_emulator_keeps_as_much_of_what_it_has_translated_as_it_can(kvm: World) -> None:
+async def test_an_emulator_is_told_how_much_of_what_it_has_translated_it_may_keep(kvm: World) -> None:
     given, is_emulated = await _arguments(kvm)
-    assert given["-accel"] == (["tcg,tb-size=2048"] if is_emulated else ["kvm"])
+    assert given["-accel"] == (["tcg,tb-size=95"] if is_emulated else ["kvm"])
 
 
 async def _arguments(kvm: World) -> tuple[dict[str, list[str]], bool]:

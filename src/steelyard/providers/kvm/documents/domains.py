@@ -18,9 +18,12 @@ _BYTEWISE: Final = ("erms", "fsrm")
 _EMULATED: Final = "emulated"
 """What SMBIOS calls the family of a machine without hardware virtualisation. GRUB of our images looks for it, and has
 the kernel wake nobody between its ticks: programs in Go sleep for microseconds, and waking costs hundreds there."""
-_TRANSLATED_MIB: Final = 2048
-"""How much an emulator may keep of what it has translated, which is the most that it takes. A control plane alone fills
-a third; each time it is full, everything is translated anew, and nothing else goes on meanwhile."""
+_TRANSLATED: Final = 2 << 30
+"""Bytes that an emulator may keep of what it has translated, which is the most that it takes. A control plane alone
+fills a third; each time it is full, everything is translated anew, and nothing else goes on meanwhile."""
+_LITTLE_TRANSLATED: Final = 32 << 20
+_EMULATOR_ITSELF: Final = 256 << 20
+"""Bytes that it needs besides the guest's memory and translations."""
 
 
 @frozen
@@ -101,7 +104,7 @@ def definition(guest: Guest) -> str:
                 element("boot", dev="hd"),
                 element("smbios", mode="sysinfo") if guest.is_emulated else None,
             ),
-            element("features", element("acpi"), element("apic"), _translation(is_emulated=guest.is_emulated)),
+            element("features", element("acpi"), element("apic"), _translation(guest)),
             _processor(is_emulated=guest.is_emulated),
             element("clock", offset="utc"),
             element("on_poweroff", "destroy"),
@@ -133,8 +136,14 @@ def _machine_kind(*, is_emulated: bool) -> Element | None:
     return element("sysinfo", element("system", element("entry", _EMULATED, name="family")), type="smbios")
 
 
-def _translation(*, is_emulated: bool) -> Element | None:
-    return element("tcg", element("tb-cache", str(_TRANSLATED_MIB), unit="MiB")) if is_emulated else None
+def _translation(guest: Guest) -> Element | None:
+    """No more than the guest has memory, and than the limit of its process leaves: the host ends what goes beyond."""
+    if not guest.is_emulated:
+        return None
+    kept = min(_TRANSLATED, guest.memory)
+    if guest.limits.process_memory is not None:
+        kept = min(kept, guest.limits.process_memory - guest.memory - _EMULATOR_ITSELF)
+    return element("tcg", element("tb-cache", str(max(kept, _LITTLE_TRANSLATED) >> 20), unit="MiB"))
 
 
 def _processor(*, is_emulated: bool) -> Element:
