@@ -233,6 +233,14 @@ def test_an_image_that_machines_are_on_is_not_replaced(site: Site) -> None:
     assert catalogue.verify(before.path) == before.manifest
 
 
+def test_an_image_of_the_same_may_have_machines_on_it(site: Site) -> None:
+    before = site.build()
+    examples.overlay(site.machines, "some-machine", before.path)
+    again = site.build()
+    assert not again.is_new
+    assert again.manifest == before.manifest
+
+
 def test_a_machine_that_was_made_while_its_image_is_built_again_keeps_it(site: Site) -> None:
     before = site.build()
     site.kubelet.write_bytes(b"another")

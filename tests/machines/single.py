@@ -64,6 +64,7 @@ class Single:
         pods.apply(cluster, pods.pod(cluster, "first", pods.SERVER, node=worker, labels=labels))
         pods.apply(cluster, pods.service("first", labels))
         pods.await_running(cluster, "first")
+        pods.await_names(cluster)
         asked = (
             "import socket, urllib.request\n"
             "print(urllib.request.urlopen('http://first', timeout=60).read().decode(), end='')\n"

@@ -86,7 +86,6 @@ def build(order: Order, report: Report) -> Outcome:
     _check_host()
     order.to.mkdir(parents=True, exist_ok=True)
     with alone_in(order.to, report):
-        catalogue.replaceable(path, order.storage_roots)
         with _step(report, f"programs of Kubernetes {version}"):
             found = _programs(order, version, report)
             made_of = _facts((*found.programs.values(), *found.plug_ins.values(), found.timeless))
@@ -95,6 +94,7 @@ def build(order: Order, report: Report) -> Outcome:
         inputs = digest(version, archive, made_of)
         if kept := _unchanged(path, inputs, report):
             return Outcome(path, kept, is_new=False)
+        catalogue.replaceable(path, order.storage_roots)
         _check_room(order.to)
         with _step(report, f"Debian {archive.version}"):
             tree = system.tree(archive, cache() / "system", lambda text: report(f"  {text}"))
