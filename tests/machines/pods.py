@@ -100,16 +100,6 @@ def await_running(cluster: Cluster, name: str, seconds: float = 120) -> Any:
     return until(is_ready, f"pod {name} runs", seconds=seconds * cluster.patience)
 
 
-def await_names(cluster: Cluster, seconds: float = 120) -> None:
-    """A Node is Ready before the pods on it are that answer for names."""
-
-    def is_answered() -> bool:
-        cluster.kubectl("wait", "-n", "kube-system", "deployment/coredns", "--for=condition=Available", "--timeout=0")
-        return True
-
-    until(is_answered, "CoreDNS is Available", seconds=seconds * cluster.patience, pause=5)
-
-
 def answer(
     cluster: Cluster, name: str, program: str, *, namespace: str = "default", secret: str = "", seconds: float = 120
 ) -> str:

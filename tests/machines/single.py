@@ -18,6 +18,20 @@ from tests.machines.story import Memory, Stage, until
 
 _OTHER_TEAM: Final = "team-b"
 _KILLS: Final = 5
+_ASKING: Final = """\
+import socket, time, urllib.request
+# A Node is Ready before the pods are that answer for names.
+latest = time.monotonic() + {seconds}
+while True:
+    try:
+        print(urllib.request.urlopen("http://first", timeout=60).read().decode(), end="")
+        break
+    except OSError:
+        if time.monotonic() > latest:
+            raise
+        time.sleep(2)
+print(socket.gethostbyname("kubernetes.default.svc.cluster.local"))
+"""
 
 
 class Single:
@@ -64,13 +78,7 @@ class Single:
         pods.apply(cluster, pods.pod(cluster, "first", pods.SERVER, node=worker, labels=labels))
         pods.apply(cluster, pods.service("first", labels))
         pods.await_running(cluster, "first")
-        pods.await_names(cluster)
-        asked = (
-            "import socket, urllib.request\n"
-            "print(urllib.request.urlopen('http://first', timeout=60).read().decode(), end='')\n"
-            "print(socket.gethostbyname('kubernetes.default.svc.cluster.local'))\n"
-        )
-        said = pods.answer(cluster, "asking", asked).split()
+        said = pods.answer(cluster, "asking", _ASKING.format(seconds=60 * cluster.patience)).split()
         api = cluster.patiently("get", "service", "kubernetes", "-o", "jsonpath={.spec.clusterIP}")
         assert said == ["first", api], said
         return f"on {worker}: http://first answers, kubernetes.default is {api}"
