@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from steelyard.providers.postgres.embedded import account
 from tests.harness import ROOT
 from tests.providers.kvm import daemons
 
@@ -33,6 +34,8 @@ mount --bind /run/libvirt/kvm /dev/kvm
 """
 """As udev has it elsewhere: QEMU's user may open it. Otherwise libvirt, which has QEMU look for KVM with root's rights
 and itself looks with that user's, sees a change each time and asks QEMU anew: two seconds of a processor."""
+_ACCOUNTS: Final = {**daemons.QEMU_ACCOUNT, account.NAME: 64066}
+"""Always the same: what they own is kept."""
 _START_SECONDS: Final = 30.0
 PROGRAMS: Final = (
     "libvirtd",
@@ -121,7 +124,7 @@ class BareHost:
         for place in _FORGOTTEN:
             place.mkdir(parents=True, exist_ok=True)
             subprocess.run(["mount", "-t", "tmpfs", "tmpfs", str(place)], check=True)
-        for prepared in (daemons.ACCOUNTS, _KVM):
+        for prepared in (daemons.accounts(_ACCOUNTS), _KVM):
             subprocess.run(["sh", "-euc", prepared], check=True)
         self._start("virtlogd")
         self.start_libvirtd()

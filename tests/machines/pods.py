@@ -90,11 +90,16 @@ def apply(cluster: Cluster, *objects_: Object) -> None:
     cluster.patiently("apply", "--server-side", "--validate=false", "-f", "-", stdin=body)
 
 
-def await_running(cluster: Cluster, name: str, seconds: float = 120) -> Any:
+def await_running(cluster: Cluster, name: str, seconds: float = 120, *, after: str = "") -> Any:
+    """With another container than `after`."""
+
     def is_ready() -> Any:
         found = json.loads(cluster.kubectl("get", "pod", name, "-o", "json"))
         state = found.get("status", {})
         assert state.get("phase") == "Running", f"pod {name}: {state.get('phase')}, {state.get('containerStatuses')}"
+        (container,) = state["containerStatuses"]
+        assert container["ready"], f"pod {name}: {container}"
+        assert container["containerID"] != after, f"pod {name} still has its container of before"
         return found
 
     return until(is_ready, f"pod {name} runs", seconds=seconds * cluster.patience)

@@ -31,6 +31,13 @@ opened = "exec 3<>/dev/kvm"
 subprocess.run(["setpriv", "--reuid", "libvirt-qemu", "--clear-groups", "sh", "-c", opened], check=True)
 """
 )
+_WITH_DATABASES: Final = (
+    _BOOT
+    + """
+from steelyard.providers.postgres.embedded import account
+assert account.account().is_another
+"""
+)
 _BESIDE: Final = (
     """
 import fcntl, subprocess
@@ -46,6 +53,10 @@ set -eu
 mount --make-rprivate /
 for each in /var/lib /etc/libvirt; do mount -t tmpfs tmpfs $each; done
 test ! -e /var/lib/libvirt
+for each in passwd group; do
+    grep -v -e ^libvirt-qemu: -e ^steelyard-postgres: /etc/$each >/var/lib/$each
+    mount --bind /var/lib/$each /etc/$each
+done
 exec "$@"
 """
 
@@ -63,7 +74,8 @@ time.sleep(1000)
 
 @pytest.fixture
 def without_folders() -> list[str]:
-    """The beginning of a command that runs where there is no /var/lib/libvirt, and nothing in /etc/libvirt."""
+    """The beginning of a command that runs where there is no /var/lib/libvirt, nothing in /etc/libvirt, and no user of
+    theirs or of ours."""
     if problem := daemons.missing():
         pytest.skip(problem)
     return [
@@ -93,6 +105,11 @@ def test_a_host_comes_up_where_libvirt_has_never_run(without_folders: list[str],
 def test_a_host_comes_up_beside_the_real_ones_libvirtd(without_folders: list[str], tmp_path: Path) -> None:
     done = _run(without_folders, _BESIDE, tmp_path)
     assert (done.returncode, done.stdout) == (0, "qemu:///system\n"), done.stderr
+
+
+def test_a_host_has_the_user_that_databases_run_as(without_folders: list[str], tmp_path: Path) -> None:
+    done = _run(without_folders, _WITH_DATABASES, tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/kvm").exists(), reason="there is no /dev/kvm here")

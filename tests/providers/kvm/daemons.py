@@ -15,7 +15,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,18 +36,20 @@ PROGRAMS: Final = (
 _DEADLINE: Final = 120.0
 _LOG: Final = "/var/log/libvirt/libvirtd.log"
 _STATE: Final = ("/run/libvirt", "/var/lib/libvirt", "/etc/libvirt", "/var/log/libvirt")
-ACCOUNTS: Final = """
+QEMU_ACCOUNT: Final = {"libvirt-qemu": 64055}
+"""libvirtd does not start without the user that Debian's libvirt-daemon-system makes, whoever is to run QEMU."""
+_ACCOUNT: Final = """
 for each in passwd group; do
-    if ! getent $each libvirt-qemu >/dev/null; then
-        cp /etc/$each /run/libvirt/$each
-        [ $each = group ] && made=libvirt-qemu:x:64055: || made=libvirt-qemu:x:64055:64055::/nonexistent:/bin/false
-        echo $made >>/run/libvirt/$each
-        mount --bind /run/libvirt/$each /etc/$each
+    if ! getent $each {name} >/dev/null; then
+        if [ ! -e /run/libvirt/$each ]; then
+            cp /etc/$each /run/libvirt/$each
+            mount --bind /run/libvirt/$each /etc/$each
+        fi
+        [ $each = group ] && made={name}:x:{number}: || made={name}:x:{number}:{number}::/nonexistent:/bin/false
+        echo $made >>/etc/$each
     fi
 done
 """
-"""libvirtd does not start without the user that Debian's libvirt-daemon-system makes, whoever is to run QEMU: where
-there is none, the mount namespace has one."""
 _INSIDE: Final = """
 set -eu
 mount --make-rprivate /
@@ -76,6 +78,12 @@ while :; do sleep 1000 & wait $!; done
 """
 
 
+def accounts(numbers: Mapping[str, int]) -> str:
+    """Commands that give a mount namespace the users that the machine lacks. Others can be added by no program there:
+    what is mounted cannot be replaced."""
+    return "".join(_ACCOUNT.format(name=name, number=number) for name, number in numbers.items())
+
+
 def missing() -> str:
     """Why there can be no libvirtd here; empty where there can."""
     if os.geteuid() != 0:
@@ -100,7 +108,9 @@ def _cache() -> Path:
 class Libvirtd:
     def __init__(self, *, more: str = "") -> None:
         """`more` are commands inside, before libvirtd starts."""
-        script = _INSIDE.format(state=" ".join(_STATE), cache=_cache(), accounts=ACCOUNTS, more=more, log=_LOG)
+        script = _INSIDE.format(
+            state=" ".join(_STATE), cache=_cache(), accounts=accounts(QEMU_ACCOUNT), more=more, log=_LOG
+        )
         environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"}
         self._process = subprocess.Popen(
             [

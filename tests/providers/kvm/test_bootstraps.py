@@ -57,8 +57,9 @@ def _run(folder: Path, log: str | None, *, has_succeeded: bool = False) -> str:
         (folder / "log").write_bytes(log.encode("utf-8", "surrogateescape"))
     if has_succeeded:
         (folder / "sentinel").touch()
-    (folder / "sleep").write_text("#!/bin/sh\n")
-    (folder / "sleep").chmod(0o755)
+    for name, program in (("sleep", ""), ("sync", f"touch {folder}/written")):
+        (folder / name).write_text(f"#!/bin/sh\n{program}\n")
+        (folder / name).chmod(0o755)
     console = folder / "console"
     program = watching.program(UUID, sentinel=f"{folder}/sentinel", log=f"{folder}/log", console=str(console))
     # A file keeps what was written to it before by being added to; a console by itself.
@@ -119,6 +120,7 @@ def test_a_machine_says_why_its_bootstrap_failed(tmp_path: Path, log: str | None
 
 def test_a_machine_whose_bootstrap_has_succeeded_says_nothing(tmp_path: Path) -> None:
     assert _run(tmp_path, PREFLIGHT, has_succeeded=True) == ""
+    assert (tmp_path / "written").exists(), "what it has written is on the disk"
 
 
 def test_a_log_without_end_and_without_lines_is_one_short_line(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
-"""What has a machine say on its console that its bootstrap has failed.
+"""What has a machine keep what its bootstrap has made, or say on its console that it has failed.
 
 Cluster API's contract has bootstrap data make a file when it has succeeded, whoever wrote that data. A unit that
-systemd starts when cloud-init is done looks for it, at the first start only; where it is missing, one line is written
-to the console, with the last that kubeadm said, or whatever was run in its place. That line begins with what nobody
-else there writes: the machine's UUID, which no pod is told, is in it. Whoever is root in the machine can write it as
-well, and deceives nobody else.
+systemd starts when cloud-init is done looks for it, at the first start only. Where it is there, what the bootstrap has
+written is put onto the disk: a machine that loses its power then must not find the manifests of its control plane
+empty. Where it is missing, one line is written to the console, with the last that kubeadm said, or whatever was run in
+its place. That line begins with what nobody else there writes: the machine's UUID, which no pod is told, is in it.
+Whoever is root in the machine can write it as well, and deceives nobody else.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ _END: Final = "END_OF_WATCHING"
 _LONGEST: Final = 1500
 
 _WATCH: Final = """#!/bin/sh
-[ -e {sentinel} ] && exit 0
+if [ -e {sentinel} ]; then
+    sync
+    exit 0
+fi
 words=$(tail -c 65536 {log} | tr -d '\\000-\\006\\010\\013-\\032\\034-\\037\\177' | awk '
     # Colours and the like go as a whole; without its first character the rest would be text.
     {{ gsub(/\\033(\\[[0-9:;<=>?]*[@-~]|\\][^\\007\\033]*|[()*+].|[^\\[\\]()*+])/, ""); gsub(/[\\007\\033]/, "") }}
