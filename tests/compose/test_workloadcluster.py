@@ -279,6 +279,18 @@ def machine(name: str, *, ready: bool = False, phase: str = "Provisioning", dele
     return {"metadata": metadata, "status": {"phase": phase, "conditions": conditions}}
 
 
+def drained(name: str) -> Object:
+    leaving = machine(name, ready=True, deleting=True)
+    message = (
+        "Drain not completed yet (started at 2025-01-01T00:00:00Z):\n"
+        "* Pod shop/web: deletionTimestamp set, but still not removed from the Node"
+    )
+    leaving["status"]["conditions"].append(
+        {"type": "Deleting", "status": "True", "reason": "DrainingNode", "message": message}
+    )
+    return leaving
+
+
 @pytest.mark.parametrize(
     ("machines", "words"),
     [
@@ -289,6 +301,12 @@ def machine(name: str, *, ready: bool = False, phase: str = "Provisioning", dele
         ),
         pytest.param(
             [machine("a", ready=True, deleting=True)], "waiting for the removal of machine a", id="one is leaving"
+        ),
+        pytest.param(
+            [machine("a", deleting=True), drained("b")],
+            "waiting for the removal of machine b: Drain not completed yet (started at 2025-01-01T00:00:00Z): "
+            "Pod shop/web: deletionTimestamp set, but still not removed from the Node",
+            id="what a leaving one is held by",
         ),
         pytest.param(
             [machine("a", phase="Failed"), machine("b")],

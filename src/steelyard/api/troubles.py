@@ -62,6 +62,12 @@ def problem_of(machine: Object | None) -> str:
     return words(infrastructure) if has_reported else ""
 
 
+def held_by(machine: Object) -> str:
+    """What keeps a machine that is to go, where somebody may have to see to it; empty for nothing."""
+    deleting = condition(machine, "Deleting")
+    return words(deleting) if deleting.get("reason") in _HELD else ""
+
+
 def is_ready(machine: Object) -> bool:
     return condition(machine, "Ready").get("status") == "True" and not objects.is_being_deleted(machine)
 
@@ -77,11 +83,15 @@ def words(reported: Object) -> str:
 
     >>> words({"message": "* Node.Ready: kubelet stopped posting"})
     'kubelet stopped posting'
+    >>> words({"message": "Drain not completed yet:\\n* Pod shop/web: waiting for completion"})
+    'Drain not completed yet: Pod shop/web: waiting for completion'
     """
     lines = (line.strip().removeprefix("* ") for line in str(reported.get("message") or "").splitlines())
-    return "; ".join(line.removeprefix("Node.Ready: ").removeprefix("NodeHealthy: ") for line in lines if line)
+    said = "; ".join(line.removeprefix("Node.Ready: ").removeprefix("NodeHealthy: ") for line in lines if line)
+    return said.replace(":; ", ": ")
 
 
+_HELD = ("DrainingNode", "WaitingForVolumeDetach")
 _NOTHING_REPORTED = ("NotReady", "ObjectDoesNotExist", "NoReasonReported")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,17 +69,15 @@ async def test_a_ready_claim_causes_no_write(stage: Stage) -> None:
     assert stage.store.revision == revision
 
 
-async def test_the_machine_that_is_waited_for_is_named(stage: Stage) -> None:
-    await stage.claim()
-    await stage.infrastructure_is_there()
-    await stage.machines_are(False)
-    machine: Object = {
+def machine(**metadata: Any) -> Object:
+    return {
         "apiVersion": "cluster.x-k8s.io/v1beta2",
         "kind": "Machine",
         "metadata": {
             "name": "dev-control-plane-x7k2p",
             "namespace": NAMESPACE,
             "labels": {"cluster.x-k8s.io/cluster-name": "dev"},
+            **metadata,
         },
         "spec": {
             "clusterName": "dev",
@@ -90,11 +89,45 @@ async def test_the_machine_that_is_waited_for_is_named(stage: Stage) -> None:
             },
         },
     }
-    await stage.client.create(clusterapi_resources.MACHINES, machine)
+
+
+async def test_the_machine_that_is_waited_for_is_named(stage: Stage) -> None:
+    await stage.claim()
+    await stage.infrastructure_is_there()
+    await stage.machines_are(False)
+    await stage.client.create(clusterapi_resources.MACHINES, machine())
     await stage.settle()
 
     _, _, message = await stage.condition("Ready")
     assert message == "control plane 0/1, workers 0/2: waiting for machine dev-control-plane-x7k2p"
+
+
+async def test_what_holds_a_machine_that_is_to_go_is_told_while_it_changes(stage: Stage) -> None:
+    await stage.claim()
+    await stage.infrastructure_is_there()
+    await stage.machines_are(False)
+    leaving = machine(finalizers=["example.org/held"])
+    await stage.client.create(clusterapi_resources.MACHINES, leaving)
+    await stage.client.delete(clusterapi_resources.MACHINES, objects.name(leaving), NAMESPACE)
+    for pod in ("shop/web", "shop/batch"):
+        draining = {
+            "type": "Deleting",
+            "status": "True",
+            "reason": "DrainingNode",
+            "message": f"Drain not completed yet:\n* Pod {pod}: waiting for completion",
+            "lastTransitionTime": "2026-01-10T10:00:00Z",
+        }
+        status = {"status": {"conditions": [draining]}}
+        await stage.client.patch(
+            clusterapi_resources.MACHINES, objects.name(leaving), status, NAMESPACE, subresource="status"
+        )
+        await stage.settle()
+
+        _, _, message = await stage.condition("Ready")
+        assert message.endswith(
+            "waiting for the removal of machine dev-control-plane-x7k2p: "
+            f"Drain not completed yet: Pod {pod}: waiting for completion"
+        )
 
 
 async def test_the_kubeconfig_is_copied_where_the_claim_wants_it_and_kept_current(stage: Stage) -> None:

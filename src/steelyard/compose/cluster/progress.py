@@ -194,5 +194,7 @@ def _waiting_for_machines(machines: Sequence[Object]) -> str:
         problem = troubles.problem_of(named)
         return f"waiting for machine {objects.name(named)}" + (f": {problem}" if problem else "")
     if leaving:
-        return f"waiting for the removal of machine {objects.name(leaving[0])}"
+        named = next(filter(troubles.held_by, leaving), leaving[0])
+        held = troubles.held_by(named)
+        return f"waiting for the removal of machine {objects.name(named)}" + (f": {held}" if held else "")
     return "waiting for machines"

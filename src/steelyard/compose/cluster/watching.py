@@ -38,6 +38,7 @@ def has_machine_news(old: Object | None, new: Object | None) -> bool:
         troubles.is_ready(old) != troubles.is_ready(new)
         or troubles.of(old) != troubles.of(new)
         or troubles.problem_of(old) != troubles.problem_of(new)
+        or troubles.held_by(old) != troubles.held_by(new)
         or objects.is_being_deleted(old) != objects.is_being_deleted(new)
     )
 
