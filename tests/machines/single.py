@@ -157,8 +157,10 @@ class Single:
         assert before < after, "domains that were there before are gone"
         assert len(after) == len(before) + 1, f"{len(after) - len(before)} domains were made for one machine"
         cluster.change(workerReplicas=2)
-        cluster.await_machines("worker", 2, 600)
+        workers = cluster.await_machines("worker", 2, 600)
         until(lambda: len(cluster.domains()) == len(before), "one domain less", seconds=300 * cluster.patience)
+        # Its Node goes last.
+        cluster.await_nodes({plane, *workers}, 300)
         return f"{_KILLS} kills, one new domain, the {len(before)} others as before"
 
     def _move(self) -> str:
