@@ -108,8 +108,9 @@ class Single:
         ended, lost = cluster.domain_of(first), cluster.domain_of(second)
         booted = self._boot_id(first)
         # What was written for it a moment ago is on no disk yet.
-        pods.apply(cluster, pods.pod(cluster, "hit", pods.SERVER, node=first))
-        (hit,) = pods.await_running(cluster, "hit")["status"]["containerStatuses"]
+        hit = f"hit-{first}"
+        pods.apply(cluster, pods.pod(cluster, hit, pods.SERVER, node=first))
+        (container,) = pods.await_running(cluster, hit)["status"]["containerStatuses"]
         virsh("destroy", ended)
 
         def is_back() -> bool:
@@ -118,7 +119,7 @@ class Single:
         started = time.monotonic()
         until(is_back, f"{first} comes back", seconds=300 * cluster.patience, pause=5)
         back = time.monotonic() - started
-        pods.await_running(cluster, "hit", after=hit["containerID"])
+        pods.await_running(cluster, hit, after=container["containerID"])
         assert cluster.domain_of(first) == ended
         for disk in (self._machines / lost).glob("root*"):
             disk.unlink()
